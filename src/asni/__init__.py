@@ -1,0 +1,1 @@
+"""asni: sparse networks in one round of training."""

@@ -1,0 +1,24 @@
+"""The one kind of error that is meant for a person to read."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class AsniError(Exception):
+    """What was wrong, where, and what to do; the command line prints it without a traceback."""
+
+
+class UsageError(AsniError):
+    """The request itself is wrong: a misspelt name, a value out of range (exit status 2)."""
+
+
+def unknown(kind: str, given: str, known: Iterable[str]) -> UsageError:
+    """An error that offers the nearest right name.
+
+    >>> print(unknown("recipe", "mnist-cf", ["digits-fc", "mnist-fc"]))
+    no recipe 'mnist-cf'; did you mean 'mnist-fc'? (known: digits-fc, mnist-fc)
+    """
+    names = sorted(known)
+    near = get_close_matches(given, names, n=1, cutoff=0.5)
+    hint = f"; did you mean '{near[0]}'?" if near else "."
+    return UsageError(f"no {kind} '{given}'{hint} (known: {', '.join(names)})")
