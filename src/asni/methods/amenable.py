@@ -1,0 +1,52 @@
+"""ASNI-II: the 2L numbers from which a sparse network can be trained again (lines 11 to 16 of the algorithm)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from asni.masks import Masks, nonzero_masks, prunable
+from asni.networks.initial import reset_biases_and_norms
+
+
+@dataclass(frozen=True)
+class Amenable:
+    """The algorithm's output; `c_plus` and `c_minus` hold no entry for a sign that a layer does not have."""
+
+    theta_hat: dict[str, Tensor]
+    theta_0: dict[str, Tensor]
+    c_plus: dict[str, float]
+    c_minus: dict[str, float]
+    mask: Masks
+
+
+@torch.no_grad()
+def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None) -> Amenable:
+    """Sets each layer's surviving positive (negative) weights to their mean, biases to 0, norms to their start.
+
+    Without `masks`, the weights that are not zero survive. Train the network again under `asni.Hold`.
+
+    >>> model = nn.Linear(4, 1)
+    >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 3.0, 0.0, -0.5]]))
+    >>> numbers = amenable(model)
+    >>> model.weight.data
+    tensor([[ 2.0000,  2.0000,  0.0000, -0.5000]])
+    >>> numbers.c_plus, numbers.c_minus
+    ({'weight': 2.0}, {'weight': -0.5})
+    """
+    masks = nonzero_masks(model) if masks is None else dict(masks)
+    theta_hat = {name: value.clone() for name, value in model.state_dict().items()}
+    c_plus, c_minus = {}, {}
+    for name, weight in prunable(model).items():
+        lives = masks[name].to(weight.device)
+        positive, negative = (weight > 0) & lives, (weight < 0) & lives
+        weight.masked_fill_(~lives, 0.0)
+        for sign, centroids in ((positive, c_plus), (negative, c_minus)):
+            if sign.any():
+                mean = weight[sign].double().mean()
+                weight[sign] = mean.to(weight.dtype)
+                centroids[name] = mean.to(weight.dtype).item()
+    reset_biases_and_norms(model)
+    theta_0 = {name: value.clone() for name, value in model.state_dict().items()}
+    return Amenable(theta_hat, theta_0, c_plus, c_minus, masks)
