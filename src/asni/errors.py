@@ -12,6 +12,10 @@ class UsageError(AsniError):
     """The request itself is wrong: a misspelt name, a value out of range (exit status 2)."""
 
 
+class Interrupted(AsniError):
+    """The user stopped the work (exit status 130)."""
+
+
 def unknown(kind: str, given: str, known: Iterable[str]) -> UsageError:
     """An error that offers the nearest right name.
 

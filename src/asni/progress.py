@@ -1,0 +1,91 @@
+"""How a training shows itself: a bar with the time left on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+
+class Bar(Protocol):
+    """What a training tells while it runs."""
+
+    def step(self) -> None: ...
+
+    def epoch(self, entry: Mapping[str, Any]) -> None: ...
+
+
+class Progress:
+    """Draws to the error stream, so that the standard output stays clean for results."""
+
+    def __init__(self, console: Console | None = None):
+        self.console = console or Console(stderr=True)
+
+    @contextmanager
+    def training(self, stage: str, epochs: int, steps: int, done: int) -> Iterator[Bar]:
+        """The bar of one round of training, `done` of whose epochs an earlier process has trained."""
+        if done:
+            self.console.print(f"{stage}: going on after epoch {done} of {epochs}")
+        if not self.console.is_terminal:
+            yield PlainLines(self.console, stage, epochs)
+            return
+        with RichProgress(
+            TextColumn("{task.description:<10}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            TextColumn("{task.fields[note]}"),
+            console=self.console,
+        ) as drawn:
+            yield DrawnBar(drawn, drawn.add_task(stage, total=epochs * steps, completed=done * steps, note=""), epochs)
+
+    def already_done(self, stage: str, directory: Path) -> None:
+        self.console.print(f"{stage}: already done, in {directory}", soft_wrap=True, highlight=False)
+
+
+def summary(entry: Mapping[str, Any], epochs: int) -> str:
+    """One epoch in one line."""
+    return (
+        f"epoch {entry['epoch'] + 1}/{epochs}  loss {entry['loss']:.4f}  accuracy {entry['accuracy']:.2f}  "
+        f"nonzeros {entry['nonzeros']:,}"
+    )
+
+
+class DrawnBar:
+    """A bar on a terminal, redrawn ten times a second at most: a step may take less than a redraw."""
+
+    def __init__(self, drawn: RichProgress, task: TaskID, epochs: int):
+        self._drawn, self._task, self._epochs = drawn, task, epochs
+        self._untold, self._next = 0, 0.0
+
+    def step(self) -> None:
+        self._untold += 1
+        if (now := time.monotonic()) >= self._next:
+            self._drawn.advance(self._task, self._untold)
+            self._untold, self._next = 0, now + 0.1
+
+    def epoch(self, entry: Mapping[str, Any]) -> None:
+        self._drawn.advance(self._task, self._untold)
+        self._untold = 0
+        self._drawn.update(self._task, note=summary(entry, self._epochs))
+
+
+class PlainLines:
+    """A line every few seconds and one at the end, for a log file."""
+
+    def __init__(self, console: Console, stage: str, epochs: int):
+        self._console, self._stage, self._epochs = console, stage, epochs
+        self._next = 0.0
+
+    def step(self) -> None:
+        """Too small for a line."""
+
+    def epoch(self, entry: Mapping[str, Any]) -> None:
+        last = entry["epoch"] + 1 == self._epochs
+        if last or (now := time.monotonic()) >= self._next:
+            self._next = 0.0 if last else now + 5.0
+            self._console.print(f"{self._stage}: {summary(entry, self._epochs)}", highlight=False, soft_wrap=True)
