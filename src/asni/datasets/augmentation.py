@@ -1,0 +1,36 @@
+"""Random crops and flips of many small images at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+PADDING = 4
+
+
+@dataclass(frozen=True)
+class CropFlip:
+    """One offset and one flip for each position of an epoch."""
+
+    rows: NDArray[np.uint8]
+    columns: NDArray[np.uint8]
+    flips: NDArray[np.bool_]
+
+    @classmethod
+    def draw(cls, count: int, *, seed: int, epoch: int) -> "CropFlip":
+        """The draws of a whole epoch, so that a resumed epoch or another rank sees the same ones."""
+        # The third number keeps these draws apart from the permutation of the same seed and epoch.
+        random = np.random.default_rng((seed, epoch, 1))
+        rows, columns = random.integers(0, 2 * PADDING + 1, (2, count), dtype=np.uint8)
+        return cls(rows, columns, random.integers(0, 2, count, dtype=np.uint8).astype(np.bool_))
+
+    def apply(self, images: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Pad with black, crop back to size, and mirror, each image by the draw of its position."""
+        channels, height, width = images.shape[1:]
+        padded = np.pad(images, ((0, 0), (0, 0), (PADDING, PADDING), (PADDING, PADDING)))
+        windows = sliding_window_view(padded, (channels, height, width), axis=(1, 2, 3))[:, 0]
+        crops = windows[np.arange(len(images)), self.rows[positions], self.columns[positions]]
+        flips = self.flips[positions]
+        crops[flips] = crops[flips][..., ::-1]
+        return crops

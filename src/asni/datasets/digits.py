@@ -1,0 +1,26 @@
+"""1,797 handwritten digits of 8x8 pixels, inside the package: no network is ever needed for them.
+
+They are the test part of "Optical Recognition of Handwritten Digits" (E. Alpaydin and C. Kaynak, UCI Machine Learning
+Repository, 1998, CC BY 4.0), in the order in which scikit-learn ships them as `digits.csv`; see NOTICE.md.
+The first 1,500 are for training and the last 297 for the test.
+"""
+
+from importlib.resources import as_file, files
+
+import numpy as np
+
+from asni.datasets.memory import Arrays, InMemory
+
+TRAIN = 1_500
+
+
+def load() -> InMemory:
+    """The digits; a pixel counts the ink in a 4x4 block, 0 to 16.
+
+    >>> load().info
+    Info(shape=(1, 8, 8), classes=10, train=1500, test=297)
+    """
+    with as_file(files("asni.datasets") / "digits.npz") as path, np.load(path, allow_pickle=False) as stored:
+        images, labels = stored["images"], stored["labels"]
+    arrays = Arrays(images[:TRAIN], labels[:TRAIN], images[TRAIN:], labels[TRAIN:])
+    return InMemory(arrays, classes=10, mean=[4.8817], std=[6.0005])

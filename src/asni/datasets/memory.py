@@ -1,0 +1,104 @@
+"""A dataset that fits in memory: kept as bytes, gathered, augmented and normalised many images at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from asni.datasets.augmentation import CropFlip
+from asni.datasets.info import Info
+from asni.datasets.order import share
+from asni.errors import AsniError, unknown
+
+# Batches are prepared together up to this many bytes of floats: fewer, larger operations that still fit a core's cache.
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Images as uint8 (count, channels, height, width) and labels as uint8 (count), for training and test."""
+
+    train_images: NDArray[np.uint8]
+    train_labels: NDArray[np.uint8]
+    test_images: NDArray[np.uint8]
+    test_labels: NDArray[np.uint8]
+
+
+class InMemory:
+    """Batches `(byte - mean) / std`, with mean and standard deviation by channel, on the scale of the bytes."""
+
+    def __init__(self, arrays: Arrays, classes: int, mean: Sequence[float], std: Sequence[float]) -> None:
+        _check(arrays, classes)
+        channels, height, width = arrays.train_images.shape[1:]
+        self.info = Info((channels, height, width), classes, len(arrays.train_labels), len(arrays.test_labels))
+        self._train = torch.from_numpy(arrays.train_images), torch.from_numpy(arrays.train_labels).long()
+        self._test = torch.from_numpy(arrays.test_images), torch.from_numpy(arrays.test_labels).long()
+        self._scale = 1 / torch.tensor(std).view(-1, 1, 1)
+        self._shift = -torch.tensor(mean).view(-1, 1, 1) * self._scale
+
+    def train_batches(
+        self,
+        order: Tensor,
+        batch_size: int,
+        *,
+        augment: str | None,
+        seed: int,
+        epoch: int,
+        start: int = 0,
+        rank: int = 0,
+        world: int = 1,
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `Dataset`; `augment` is None or "crop-flip"."""
+        if augment not in (None, "crop-flip"):
+            raise unknown("augmentation of this dataset", augment, ["crop-flip"])
+        draws = CropFlip.draw(len(order), seed=seed, epoch=epoch) if augment else None
+        return self._batches(self._train, order, batch_size, start, rank, world, draws)
+
+    def test_batches(self, batch_size: int, *, rank: int = 0, world: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `Dataset`."""
+        return self._batches(self._test, torch.arange(self.info.test), batch_size, 0, rank, world, None)
+
+    def _batches(
+        self,
+        data: tuple[Tensor, Tensor],
+        order: Tensor,
+        batch_size: int,
+        start: int,
+        rank: int,
+        world: int,
+        draws: CropFlip | None,
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        images, labels = data
+        begins = range(start * batch_size, len(order), batch_size)
+        shares = [share(begin, min(begin + batch_size, len(order)), rank, world) for begin in begins]
+        together = max(1, CHUNK_BYTES // (4 * images[0].numel() * batch_size))
+        for chunk in (shares[first : first + together] for first in range(0, len(shares), together)):
+            positions = torch.cat([torch.arange(part.start, part.stop) for part in chunk])
+            chosen = order[positions]
+            pixels = images.index_select(0, chosen)
+            if draws is not None:
+                pixels = torch.from_numpy(draws.apply(pixels.numpy(), positions.numpy()))
+            sizes = [len(part) for part in chunk]
+            floats = pixels.float().mul_(self._scale).add_(self._shift)
+            yield from zip(floats.split_with_sizes(sizes), labels[chosen].split_with_sizes(sizes), strict=True)
+
+
+def _check(arrays: Arrays, classes: int) -> None:
+    for part, images, labels in (
+        ("training", arrays.train_images, arrays.train_labels),
+        ("test", arrays.test_images, arrays.test_labels),
+    ):
+        if len(images) != len(labels):
+            raise AsniError(f"the {part} set has {len(images)} images but {len(labels)} labels")
+        if not len(labels):
+            raise AsniError(f"the {part} set is empty")
+        if labels.max() >= classes:
+            at = int(labels.argmax())
+            raise AsniError(f"the {part} set has label {labels[at]} at image {at}; labels must be 0 to {classes - 1}")
+    if arrays.train_images.shape[1:] != arrays.test_images.shape[1:]:
+        raise AsniError(
+            f"training images are {arrays.train_images.shape[1:]} but test images {arrays.test_images.shape[1:]}"
+        )

