@@ -1,1 +1,40 @@
-"""asni: sparse networks in one round of training."""
+"""Sparse networks in one round of training, and the 2L numbers they can be trained from again.
+
+>>> import asni, torch
+>>> model = torch.nn.Linear(10, 10)
+>>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+>>> pruner = asni.ASNI(model, optimizer, sparsity=0.9, epochs=5, steps_per_epoch=100)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from asni.errors import AsniError
+    from asni.hold import Hold
+    from asni.masks import keep_largest, prunable
+    from asni.methods.amenable import Amenable, amenable
+    from asni.methods.asni import ASNI
+
+__all__ = ["ASNI", "Amenable", "AsniError", "Hold", "amenable", "keep_largest", "prunable"]
+
+# Looked up when first used: reading a recipe, or a result on disk, must not wait for torch.
+_HOMES = {
+    "ASNI": "asni.methods.asni",
+    "Amenable": "asni.methods.amenable",
+    "AsniError": "asni.errors",
+    "Hold": "asni.hold",
+    "amenable": "asni.methods.amenable",
+    "keep_largest": "asni.masks",
+    "prunable": "asni.masks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'asni' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

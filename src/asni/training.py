@@ -22,14 +22,10 @@ from asni.progress import Bar, Progress
 from asni.recipes import Recipe, lr_at
 from asni.runs import Job, Run
 
-Plug = Callable[[nn.Module, torch.optim.Optimizer, "Trainer"], Hold | None]
-"""Makes a method's pruner for one training, or nothing for a dense one."""
+Plug = Callable[[nn.Module, torch.optim.Optimizer], Hold | None]
+"""Makes a method's pruner for one round, or nothing for a dense one."""
 
 TEST_BATCH = 1000
-
-
-def dense(model: nn.Module, optimizer: torch.optim.Optimizer, trainer: "Trainer") -> None:
-    """The plug of a training that prunes nothing."""
 
 
 class Trainer:
@@ -38,6 +34,8 @@ class Trainer:
     def __init__(self, job: Job, fabric: Fabric, progress: Progress):
         self.job, self.recipe, self.seed = job, job.recipe, job.seed
         self.fabric, self.progress = fabric, progress
+        if job.recipe.training.threads is not None:
+            torch.set_num_threads(job.recipe.training.threads)
         self.dataset = datasets.load(job.recipe.dataset)
         batch_size, images = job.recipe.training.batch_size, self.dataset.info.train
         if batch_size > images:
@@ -75,7 +73,7 @@ class _Round:
         self.raw_optimizer = make_optimizer(self.module, self.recipe)
         self.model, self.optimizer = self.fabric.setup(self.module, self.raw_optimizer)
         self.initial = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
-        self.pruner = plug(self.module, self.raw_optimizer, trainer)
+        self.pruner = plug(self.module, self.raw_optimizer)
         self.metrics: list[dict[str, Any]] = []
         # Drop-out and the like draw from here on; where the training stands alone, so do its random numbers.
         torch.manual_seed(trainer.seed)

@@ -1,0 +1,19 @@
+"""The methods by name: each trains in as many rounds as it needs and returns the run of the last one."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from asni.methods.amenable import asni_2, original
+from asni.methods.asni import asni_1
+from asni.methods.dense import dense
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+METHODS: "dict[str, Callable[[Trainer], Run]]" = {
+    "dense": dense,
+    "asni": asni_1,
+    "asni-2": asni_2,
+    "original": original,
+}

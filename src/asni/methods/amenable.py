@@ -2,12 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from asni.files import write_json
+from asni.hold import Hold
 from asni.masks import Masks, nonzero_masks, prunable
+from asni.methods.asni import asni_1
 from asni.networks.initial import reset_biases_and_norms
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
 
 
 @dataclass(frozen=True)
@@ -50,3 +58,23 @@ def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None) -> Ame
     reset_biases_and_norms(model)
     theta_0 = {name: value.clone() for name, value in model.state_dict().items()}
     return Amenable(theta_hat, theta_0, c_plus, c_minus, masks)
+
+
+def asni_2(trainer: "Trainer") -> "Run":
+    """ASNI-I, then a full training of its mask from the amenable initialisation."""
+    sparse = asni_1(trainer)
+    numbers = amenable(trainer.network(sparse.weights), sparse.masks)
+    run = trainer.train("asni-2", lambda *pair: Hold(*pair, numbers.mask), start=numbers.theta_0)
+    if trainer.fabric.is_global_zero:
+        layers = {
+            name: {"positive": numbers.c_plus.get(name), "negative": numbers.c_minus.get(name)}
+            for name in numbers.mask
+        }
+        write_json(run.directory / "centroids.json", layers)
+    return run
+
+
+def original(trainer: "Trainer") -> "Run":
+    """The control: ASNI-I, then a full training of its mask from the original initial values of that very run."""
+    sparse = asni_1(trainer)
+    return trainer.train("original", lambda *pair: Hold(*pair, sparse.masks), start=sparse.initial)

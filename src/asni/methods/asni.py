@@ -1,7 +1,7 @@
 """ASNI-I: one round of training, pruned after each epoch along a sigmoid (Damadi, Nouri and Pirsiavash)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -10,6 +10,10 @@ from asni.errors import UsageError
 from asni.hold import Hold
 from asni.masks import full_masks, keep_largest
 from asni.schedules import Sigmoid, kept, last_pruning
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
 
 
 class ASNI(Hold):
@@ -68,3 +72,21 @@ class ASNI(Hold):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self.steps = state["steps"]
+
+
+def asni_1(trainer: "Trainer") -> "Run":
+    """One round of training with the recipe's schedule."""
+    recipe = trainer.recipe
+
+    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> ASNI:
+        return ASNI(
+            model,
+            optimizer,
+            sparsity=recipe.final_sparsity,
+            epochs=recipe.training.epochs,
+            steps_per_epoch=trainer.steps_per_epoch,
+            beta=recipe.pruning.beta,
+            gamma=recipe.gamma,
+        )
+
+    return trainer.train("asni-1", plug)

@@ -1,11 +1,11 @@
 """What to train and how: a recipe, checked key by key, and its shortened or changed variants."""
 
-from math import tanh
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from asni.recipes.checking import checked
+from asni.schedules import Sigmoid
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -34,7 +34,8 @@ class Training(BaseModel):
     lr_policy: Literal["constant", "cosine"] = "constant"
     delta: float = Field(default=0.0, ge=0, description="how far the cosine stays from 0 at the end")
     warmup_epochs: int = Field(default=0, ge=0)
-    augment: Literal["none", "crop-flip", "resized-crop-flip"] = "none"
+    threads: int | None = Field(None, ge=1, description="of each process on a CPU; left out: as many as torch takes")
+    augment: Literal["crop-flip", "resized-crop-flip"] | None = None
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
@@ -131,8 +132,16 @@ class Recipe(BaseModel):
         if self.pruning.sparsity is not None:
             return self.pruning.sparsity
         assert self.pruning.alpha is not None
-        progress = (self.training.epochs - 2 - self.pruning.beta * self.training.epochs) / self.gamma
-        return self.pruning.alpha / 100 * (1 + tanh(progress / 2)) / 2
+        return Sigmoid.from_alpha(self.pruning.alpha, self.training.epochs, self.pruning.beta, self.gamma).final
+
+    @property
+    def schedule(self) -> Sigmoid:
+        """The fraction of the prunable weights that is zero after each epoch."""
+        return Sigmoid(self.final_sparsity, self.pruning.beta, self.gamma)
+
+    def steps_per_epoch(self, images: int) -> int:
+        """The recipe's own number, or as many batches as the training images fill."""
+        return self.training.steps_per_epoch or -(-images // self.training.batch_size)
 
     @property
     def variant_name(self) -> str:

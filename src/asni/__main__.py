@@ -1,0 +1,5 @@
+"""`python -m asni`, which is also what torchrun starts."""
+
+from asni.cli import main
+
+main()

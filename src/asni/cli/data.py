@@ -1,0 +1,27 @@
+"""Datasets on this machine."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Fetch and verify datasets.", no_args_is_help=True)
+
+
+@app.callback()
+def data() -> None:
+    """Fetch and verify datasets."""
+
+
+@app.command()
+def get(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="digits, mnist, cifar10 or imagenet.")],
+    source: Annotated[Path | None, typer.Option("--from", help="A folder that holds the files already.")] = None,
+) -> None:
+    """Fetch a dataset, verify it, and keep it in the cache folder (or in ASNI_DATA, where that is set).
+
+    Example: asni data get mnist
+    """
+    from asni import datasets
+
+    print(f"{name}: verified, in {datasets.get(name, source)}")

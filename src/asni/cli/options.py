@@ -1,0 +1,19 @@
+"""Arguments that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or your own .toml file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+Seed = Annotated[int, typer.Option(min=0, help="Decides the initial values and the order of the data.")]
+Epochs = Annotated[int | None, typer.Option(help="Train this many; gamma scales with them, the nonzeros stay.")]
+BatchSize = Annotated[int | None, typer.Option(help="Images per step, over all processes.")]
+LearningRate = Annotated[float | None, typer.Option("--lr", help="The highest learning rate.")]
+Sparsity = Annotated[float | None, typer.Option(help="Fraction of the prunable weights to prune, such as 0.97.")]
+StepsPerEpoch = Annotated[int | None, typer.Option(help="Instead of the recipe's own number.")]
+Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to train.")]
+Devices = Annotated[int, typer.Option(min=1, help="How many processes train, each on a device of its own.")]
+PrecisionName = Annotated[Literal["fp32", "bf16", "fp16"], typer.Option(help="fp32, or autocast to a half format.")]
+Root = Annotated[Path, typer.Option("--out", help="The directory for runs and figures.")]

@@ -1,0 +1,66 @@
+"""Looking before training: the recipes and their plans."""
+
+from asni.cli.options import AsJson, BatchSize, Epochs, RecipeName, Sparsity, StepsPerEpoch
+from asni.cli.output import number, print_json, print_table
+from asni.recipes import load, names
+
+
+def recipes(as_json: AsJson = False) -> None:
+    """The recipes, with their sizes and the paper's row.
+
+    Example: asni recipes
+    """
+    from asni.plan import plan as planned
+
+    listed = [(recipe := load(name), planned(recipe)) for name in names()]
+    if as_json:
+        paper = {recipe.name: recipe.paper.model_dump() for recipe, _ in listed}
+        print_json([{**facts, "paper": paper[facts["recipe"]]} for _, facts in listed])
+        return
+    print_table(
+        ["recipe", "parameters", "epochs", "steps", "batch", "nonzeros", "in the paper", "row"],
+        [
+            [
+                recipe.name,
+                *(number(facts[key]) for key in ("parameters", "epochs", "steps_per_epoch", "batch_size", "nonzeros")),
+                number(recipe.paper.nonzeros),
+                number(recipe.paper.row),
+            ]
+            for recipe, facts in listed
+        ],
+    )
+
+
+def plan(
+    recipe: RecipeName,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    sparsity: Sparsity = None,
+    steps_per_epoch: StepsPerEpoch = None,
+    as_json: AsJson = False,
+) -> None:
+    """The schedule epoch by epoch, steps and final nonzeros, before any training.
+
+    Example: asni plan mnist-fc --epochs 10
+    """
+    from asni.plan import plan as planned
+
+    asked = load(recipe).override(
+        epochs=epochs, batch_size=batch_size, sparsity=sparsity, steps_per_epoch=steps_per_epoch
+    )
+    facts = planned(asked)
+    if as_json:
+        print_json(facts)
+        return
+    print(f"{facts['recipe']}: {facts['network']} on {facts['dataset']}")
+    print(f"{facts['parameters']:,} parameters, {facts['prunable']:,} of them prunable")
+    print(f"{facts['epochs']} epochs of {facts['steps_per_epoch']:,} steps, batches of {facts['batch_size']}")
+    print(f"alpha {facts['alpha']:.2f} %, beta {facts['beta']}, gamma {facts['gamma']:g}")
+    print_table(
+        ["after epoch", "sparsity", "nonzeros"],
+        [[number(at["epoch"] + 1), f"{at['sparsity']:.4f}", number(at["nonzeros"])] for at in facts["schedule"]],
+    )
+    print(
+        f"ends with {facts['nonzeros']:,} nonzeros: {facts['sparsity']:.2%} of the prunable weights are pruned, "
+        f"{facts['total_sparsity']:.2%} of all parameters"
+    )

@@ -1,0 +1,135 @@
+"""Training: one method, or the four variants of an investigation."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from asni.cli.options import (
+    AsJson,
+    BatchSize,
+    Device,
+    Devices,
+    Epochs,
+    LearningRate,
+    PrecisionName,
+    RecipeName,
+    Root,
+    Seed,
+    Sparsity,
+    StepsPerEpoch,
+)
+from asni.cli.output import number, print_json, print_table
+from asni.errors import unknown
+from asni.recipes import load
+from asni.runs import Job
+from asni.studies import VARIANTS, drawn, investigated, rows, train_variants
+
+if TYPE_CHECKING:
+    from asni.training import Trainer
+
+RUNS = Path("runs")
+
+
+def train(
+    recipe: RecipeName,
+    method: Annotated[str, typer.Option(help="dense, asni (ASNI-I), asni-2 (ASNI-II), original.")] = "asni",
+    seed: Seed = 0,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: LearningRate = None,
+    sparsity: Sparsity = None,
+    steps_per_epoch: StepsPerEpoch = None,
+    device: Device = "auto",
+    devices: Devices = 1,
+    precision: PrecisionName = "fp32",
+    out: Annotated[Path | None, typer.Option(help="The run's directory, else one under runs/.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a recipe with one method. Stopped or killed, the same command goes on where it was.
+
+    Example: asni train mnist-fc --method asni --seed 1
+    """
+    from asni.methods import METHODS
+
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    asked = load(recipe).override(
+        epochs=epochs, batch_size=batch_size, lr=lr, sparsity=sparsity, steps_per_epoch=steps_per_epoch
+    )
+    home = RUNS / asked.variant_name / f"seed-{seed}"
+    final = next((variant for variant, trained_by in VARIANTS.items() if trained_by == method), method)
+
+    def directory_of(stage: str) -> Path:
+        if out is None:
+            return home / stage
+        return out if stage == final else out / stage
+
+    job = Job(asked, seed, precision, directory_of)
+    run = METHODS[method](_trainer(job, device, devices))
+    if as_json:
+        print_json({**run.result, "directory": str(run.directory)})
+    else:
+        _print_rows([{"variant": run.result["stage"], **run.result}])
+        print(f"weights, masks and metrics: {run.directory}")
+
+
+def investigate(
+    recipe: RecipeName,
+    seed: Seed = 0,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: LearningRate = None,
+    sparsity: Sparsity = None,
+    steps_per_epoch: StepsPerEpoch = None,
+    device: Device = "auto",
+    devices: Devices = 1,
+    precision: PrecisionName = "fp32",
+    out: Root = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Train dense, ASNI-I, ASNI-II and the original-initialisation control: one table, and figures.
+
+    Example: asni investigate digits-fc
+    """
+    asked = load(recipe).override(
+        epochs=epochs, batch_size=batch_size, lr=lr, sparsity=sparsity, steps_per_epoch=steps_per_epoch
+    )
+    home = out / asked.variant_name / f"seed-{seed}"
+    job = Job(asked, seed, precision, lambda stage: home / stage)
+    if investigated(job):
+        print(f"already done: nothing was trained, this is what {home} holds", file=sys.stderr)
+    else:
+        train_variants(_trainer(job, device, devices))
+    figures = drawn(home)
+    if as_json:
+        print_json(rows(job, VARIANTS))
+        return
+    _print_rows(rows(job, VARIANTS))
+    print(f"runs:    {home}")
+    print(f"figures: {figures}")
+
+
+def _trainer(job: Job, device: str, devices: int) -> "Trainer":
+    from asni.progress import Progress
+    from asni.training import Trainer, make_fabric
+
+    return Trainer(job, make_fabric(device, devices, job.precision), Progress())
+
+
+def _print_rows(trained: list[dict[str, Any]]) -> None:
+    print_table(
+        ["variant", "accuracy %", "nonzeros", "sparsity %", "of all %", "seconds"],
+        [
+            [
+                row["variant"],
+                f"{row['accuracy']:.2f}",
+                number(row["nonzeros"]),
+                f"{100 * row['sparsity']:.2f}",
+                f"{100 * row['total_sparsity']:.2f}",
+                f"{row['seconds']:.1f}",
+            ]
+            for row in trained
+        ],
+    )

@@ -1,0 +1,12 @@
+"""The network as it is, trained without pruning: what everything else is compared with."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+
+def dense(trainer: "Trainer") -> "Run":
+    """One round of training in which every weight lives."""
+    return trainer.train("dense", lambda model, optimizer: None)

@@ -1,0 +1,55 @@
+"""What a recipe will do, before any training."""
+
+from typing import Any
+
+import torch
+
+from asni import networks
+from asni.datasets import INFO
+from asni.errors import unknown
+from asni.masks import prunable
+from asni.recipes import Recipe
+from asni.schedules import kept
+
+
+def plan(recipe: Recipe) -> dict[str, Any]:
+    """Sizes, steps, and the schedule epoch by epoch; `nonzeros` counts every parameter that is not pruned.
+
+    >>> from asni.recipes import load
+    >>> plan(load("mnist-fc"))["nonzeros"]
+    8330
+    """
+    if recipe.dataset not in INFO:
+        raise unknown("dataset", recipe.dataset, INFO)
+    info = INFO[recipe.dataset]
+    with torch.device("meta"):
+        model = networks.build(recipe.network, info.shape, info.classes, recipe.network_options)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    candidates = sum(weight.numel() for weight in prunable(model).values())
+    epochs = recipe.training.epochs
+    schedule = [
+        _after(epoch, kept(candidates, recipe.schedule(epoch, epochs)), candidates, parameters)
+        for epoch in range(epochs)
+    ]
+    last = schedule[-1]
+    return {
+        "recipe": recipe.variant_name,
+        "network": recipe.network,
+        "dataset": recipe.dataset,
+        "parameters": parameters,
+        "prunable": candidates,
+        "epochs": epochs,
+        "batch_size": recipe.training.batch_size,
+        "steps_per_epoch": recipe.steps_per_epoch(info.train),
+        "nonzeros": last["nonzeros"],
+        "sparsity": last["sparsity"],
+        "total_sparsity": 1 - last["nonzeros"] / parameters,
+        "alpha": recipe.schedule.alpha(epochs),
+        "beta": recipe.pruning.beta,
+        "gamma": recipe.gamma,
+        "schedule": schedule,
+    }
+
+
+def _after(epoch: int, alive: int, candidates: int, parameters: int) -> dict[str, Any]:
+    return {"epoch": epoch, "sparsity": 1 - alive / candidates, "nonzeros": parameters - candidates + alive}
