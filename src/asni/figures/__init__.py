@@ -1,0 +1,19 @@
+"""The paper's figures, drawn from run directories: one function each, and `save` for PNG and SVG."""
+
+from asni.figures.epochs import schedule, training
+from asni.figures.investigate import investigation
+from asni.figures.methods import accuracy_by_nonzeros
+from asni.figures.sparsity import layer_sparsity
+from asni.figures.style import save
+from asni.figures.weights import layer_distributions, network_distribution
+
+__all__ = [
+    "accuracy_by_nonzeros",
+    "investigation",
+    "layer_distributions",
+    "layer_sparsity",
+    "network_distribution",
+    "save",
+    "schedule",
+    "training",
+]

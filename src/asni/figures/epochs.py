@@ -1,0 +1,135 @@
+"""Figures over epochs: the pruning schedule, and what trainings reached."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from asni import run_files
+from asni.figures import style
+
+Column = npt.NDArray[np.float64]
+
+# gamma as a share of E (1, 3, 9, 20 and 100 of the paper's 90 epochs) and its look
+_GAMMAS: list[tuple[float, str, style.Dashes]] = [
+    (1 / 90, style.PURPLE, (0, (1, 1))),
+    (3 / 90, style.VERMILLION, (0, (5, 1.5))),
+    (9 / 90, style.BLUE, "-"),
+    (20 / 90, style.GREEN, (0, (4, 1.2, 1, 1.2))),
+    (100 / 90, style.ORANGE, (0, (7, 2))),
+]
+
+
+def schedule(epochs: int, sparsity: float, *, beta: float = 0.5, run: Path | None = None) -> Figure:
+    """Sparsity over epochs for the paper's five gamma (its Fig. 3), with the sparsity a run really had on top.
+
+    Every curve is solved for the same final `sparsity`:
+    `p(e) = sparsity * sigmoid((e - beta E) / gamma) / sigmoid((E - 2 - beta E) / gamma)`, last pruned at E - 2.
+    """
+    with style.applied():
+        figure = Figure(figsize=(4.4, 2.7), layout="constrained")
+        axes = figure.subplots()
+        at = np.linspace(0, epochs - 1, 400)
+        for share, colour, dashes in _GAMMAS:
+            gamma, default = share * epochs, share == 9 / 90
+            label = f"$\\gamma$ = {gamma:.3g}" + (" (E/10)" if default else "")
+            curve = 100 * _sigmoid_schedule(at, epochs, sparsity, beta, gamma)
+            axes.plot(at, curve, color=colour, linestyle=dashes, linewidth=2 if default else 1.2, label=label)
+        if run is not None:
+            _draw_measured(axes, run)
+        axes.set(xlabel="epoch", ylabel="pruned weights (%)", xlim=(0, max(epochs - 1, 1)))
+        axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        style.grid(axes)
+        figure.legend(loc="outside right upper")
+    return figure
+
+
+def _sigmoid_schedule(epoch: Column, epochs: int, sparsity: float, beta: float, gamma: float) -> Column:
+    def log_sigmoid(x: Column) -> Column:
+        return -np.logaddexp(0, -x)
+
+    last = np.float64(epochs - 2)
+    ended = np.minimum(epoch, last)
+    middle = beta * epochs
+    return sparsity * np.exp(log_sigmoid((ended - middle) / gamma) - log_sigmoid((last - middle) / gamma))
+
+
+def _draw_measured(axes: Axes, run: Path) -> None:
+    measured = run_files.metrics(run)
+    sparsity = _column(measured, "sparsity")
+    axes.plot(
+        measured["epoch"],
+        100 * sparsity,
+        linestyle="none",
+        marker="o",
+        markersize=3.2,
+        markeredgewidth=0.8,
+        markerfacecolor="white",
+        markeredgecolor=style.BLACK,
+        markevery=_marks(sparsity, 30),
+        clip_on=False,
+        label="this run",
+    )
+
+
+def training(runs: Mapping[str, Path]) -> Figure:
+    """Test accuracy and sparsity over epochs for one or several runs, by name; a NaN is a gap in its line.
+
+    The accuracy axis is fitted to what comes after the first tenth of the epochs, where runs differ by little.
+    """
+    measured = {name: run_files.metrics(run) for name, run in runs.items()}
+    with style.applied():
+        figure = Figure(figsize=(style.PAGE_WIDTH, 3.7), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 1])
+        for number, ((name, columns), look) in enumerate(zip(measured.items(), style.looks(list(runs)), strict=True)):
+            for axes, values in [(above, _column(columns, "accuracy")), (below, 100 * _column(columns, "sparsity"))]:
+                axes.plot(
+                    columns["epoch"],
+                    values,
+                    color=look.colour,
+                    linestyle=look.dashes,
+                    marker=look.marker,
+                    markevery=_marks(values, 10, number / len(runs)),
+                    label=style.title(name),
+                )
+        above.set_ylabel("test accuracy (%)")
+        above.set_ylim(*_settled([_column(columns, "accuracy") for columns in measured.values()]))
+        below.set(xlabel="epoch", ylabel="pruned weights (%)", ylim=(-5, 105), yticks=(0, 50, 100))
+        for axes in (above, below):
+            style.grid(axes)
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+        figure.align_ylabels()
+        figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=min(len(runs), 5))
+    return figure
+
+
+def _column(measured: Mapping[str, Column], key: str) -> Column:
+    return measured.get(key, np.full(len(measured["epoch"]), math.nan))
+
+
+def _settled(accuracies: list[Column]) -> tuple[float, float]:
+    """Limits that hold every accuracy after the first tenth of the epochs, and the best of all."""
+    settled = np.concatenate([values[len(values) // 10 :] for values in accuracies])
+    every = np.concatenate(accuracies)
+    if np.isnan(settled).all():
+        return 0.0, 100.0
+    low, high = float(np.nanmin(settled)), float(np.nanmax(every))
+    margin = 0.05 * (high - low) or 1.0
+    return low - margin, high + margin
+
+
+def _marks(values: Column, about: int, shift: float = 0) -> list[int]:
+    """Which points get a marker: about so many evenly, and all that no line would show because both sides are gaps.
+
+    Each series starts a part (`shift`) of a step later, so that lines on top of each other all show.
+    """
+    step = max(1, round(len(values) / about))
+    gap = np.concatenate([[True], np.isnan(values), [True]])
+    alone = np.flatnonzero(gap[:-2] & ~gap[1:-1] & gap[2:])
+    return sorted({*range(int(shift * step), len(values), step), *map(int, alone)})

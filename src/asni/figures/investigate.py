@@ -1,0 +1,28 @@
+"""The figures of one investigation: dense, ASNI-I, ASNI-II and the original initialisation."""
+
+from pathlib import Path
+
+from asni import run_files
+from asni.errors import AsniError
+from asni.figures.epochs import schedule, training
+from asni.figures.sparsity import layer_sparsity
+from asni.figures.style import save
+from asni.figures.weights import layer_distributions, network_distribution
+
+VARIANTS = ("dense", "asni-1", "asni-2", "original")
+
+
+def investigation(root: Path, out: Path) -> list[Path]:
+    """Draw what the variants found under `root` allow into `out`, and return the files written."""
+    runs = {variant: root / variant for variant in VARIANTS if (root / variant).is_dir()}
+    if not runs:
+        raise AsniError(f"{root} holds none of the runs {', '.join(VARIANTS)}; run `asni investigate` first")
+    sets = {"initial": next(iter(runs.values()))} | {name: run for name, run in runs.items() if name != "original"}
+    figures = {"training": training(runs), "network-distribution": network_distribution(sets)}
+    if "asni-1" in runs:
+        run = runs["asni-1"]
+        sparsity = run_files.metrics(run)["sparsity"]
+        figures["schedule"] = schedule(len(sparsity), float(sparsity[-1]), run=run)
+        figures["layer-distributions"] = layer_distributions(run)
+        figures["layer-sparsity"] = layer_sparsity(run)
+    return [path for name, figure in figures.items() for path in save(figure, out / name)]

@@ -1,0 +1,91 @@
+"""Where a network was pruned: sparsity by layer."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from asni import run_files
+from asni.distributions import Layer, Place, layers, places
+from asni.figures import style
+
+_STAGES = [style.SKY, style.VERMILLION, style.GREEN, style.PURPLE, style.ORANGE, style.BLUE]
+_OPENS, _SKIP = "//////", "xxxxxx"
+
+
+def layer_sparsity(run: Path) -> Figure:
+    """The sparsity of each layer as bars (Fig. 5).
+
+    In a ResNet the stages are coloured, the first convolution of each stage and the skip connections hatched, and the
+    layers outside of the stages black.
+    """
+    found = layers(*run_files.masked_weights(run))
+    placed = places([layer.name for layer in found])
+    network = 1 - sum(layer.survivors for layer in found) / sum(layer.weights for layer in found)
+    width = min(style.PAGE_WIDTH, 2.4 + 0.4 * len(found))
+    with style.applied():
+        figure = Figure(figsize=(width, 2.7), layout="constrained")
+        axes = figure.subplots()
+        axes.bar(
+            range(1, len(found) + 1),
+            [100 * layer.sparsity for layer in found],
+            0.82,
+            color=_colours(placed),
+            hatch=[_SKIP if place.skip else _OPENS if place.opens else "" for place in placed],
+            edgecolor="white",
+            linewidth=0,
+        )
+        label = f"whole network {100 * network:.1f} %"
+        axes.axhline(100 * network, color=style.BLACK, linewidth=0.8, linestyle=(0, (4, 2)), label=label)
+        axes.set(ylabel="pruned weights (%)", xlim=(0.4, len(found) + 0.6), ylim=(0, 100))
+        style.grid(axes)
+        _name_layers(axes, found)
+        _name_stages(axes, placed)
+        _explain_hatches(figure, axes, placed)
+    return figure
+
+
+def _colours(placed: Sequence[Place]) -> list[str]:
+    stages = sorted({place.stage for place in placed if place.stage is not None})
+    outside = style.BLACK if stages else style.BLUE
+    return [outside if p.stage is None else _STAGES[stages.index(p.stage) % len(_STAGES)] for p in placed]
+
+
+def _name_layers(axes: Axes, found: Sequence[Layer]) -> None:
+    if len(found) > 24:
+        axes.set_xlabel("layer")
+        axes.set_xticks([1, *range(5, len(found) + 1, 5)])
+    else:
+        slanted = len(found) > 8
+        turn = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+        axes.set_xticks(range(1, len(found) + 1), [layer.name for layer in found], **turn)
+        for number, layer in enumerate(found, 1):
+            percent = 100 * layer.sparsity
+            axes.text(
+                number, 3, f"{percent:.1f}", ha="center", fontsize=6, color="white" if percent > 10 else style.BLACK
+            )
+
+
+def _name_stages(axes: Axes, placed: Sequence[Place]) -> None:
+    numbered = enumerate(placed, 1)
+    for stage, members in groupby(numbered, key=lambda pair: pair[1].stage):
+        numbers = [number for number, _ in members]
+        if stage is not None:
+            middle = (numbers[0] + numbers[-1]) / 2
+            at = axes.get_xaxis_transform()
+            axes.text(middle, 1.02, f"stage {stage}", transform=at, ha="center", fontsize=7)
+
+
+def _explain_hatches(figure: Figure, axes: Axes, placed: Sequence[Place]) -> None:
+    handles = axes.get_legend_handles_labels()[0]
+    kinds = [
+        (_OPENS, "first of a stage", any(p.opens for p in placed)),
+        (_SKIP, "skip connection", any(p.skip for p in placed)),
+    ]
+    handles += [
+        Patch(facecolor=style.GREY, edgecolor="white", linewidth=0, hatch=h, label=k) for h, k, used in kinds if used
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)

@@ -1,0 +1,140 @@
+"""One look for all figures, told apart by colour-blind readers and in grey print, and files that reproduce."""
+
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Okabe and Ito's palette: https://jfly.uni-koeln.de/color/
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#7F7F7F"
+
+Dashes = str | tuple[int, tuple[float, ...]]
+
+PAGE_WIDTH = 6.9  # inches: the text width of an A4 or letter page
+_RC: dict[str, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 2.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4,
+    "hatch.linewidth": 0.6,
+    "svg.hashsalt": "asni",
+    "svg.fonttype": "path",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one series is drawn: never by colour alone."""
+
+    colour: str
+    dashes: Dashes
+    marker: str
+
+
+_COLOURS = [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK]
+_DASHES: list[Dashes] = [
+    "-",
+    (0, (5, 1.5)),
+    (0, (4, 1.2, 1, 1.2)),
+    (0, (1, 1)),
+    (0, (1, 1.6)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (2, 2)),
+]
+_MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
+# Every further round of the colours moves on by one in dashes and markers: 49 looks, no two alike.
+_LOOKS = [Look(_COLOURS[i % 7], _DASHES[(i + i // 7) % 7], _MARKERS[(i + i // 7) % 7]) for i in range(49)]
+_FIXED = {
+    "asni": _LOOKS[0],
+    "asni-1": _LOOKS[0],
+    "dense": _LOOKS[1],
+    "asni-2": _LOOKS[2],
+    "original": _LOOKS[3],
+    "initial": _LOOKS[4],
+}
+_TITLES = {
+    "asni": "ASNI-I",
+    "asni-1": "ASNI-I",
+    "asni-2": "ASNI-II",
+    "original": "original initialisation",
+    "gmp": "GMP",
+    "str": "STR",
+    "rigl": "RigL",
+    "snip": "SNIP",
+    "grasp": "GraSP",
+    "synflow": "SynFlow",
+}
+
+
+def looks(names: Sequence[str]) -> list[Look]:
+    """One look for each name; the paper's variants keep theirs in every figure."""
+    taken = [_FIXED[name] for name in names if name in _FIXED]
+    free = cycle(look for look in _LOOKS if look not in taken)
+    return [_FIXED[name] if name in _FIXED else next(free) for name in names]
+
+
+def title(name: str) -> str:
+    """The name a reader of the paper expects.
+
+    >>> title("asni-2"), title("snip")
+    ('ASNI-II', 'SNIP')
+    """
+    return _TITLES.get(name, name)
+
+
+@contextmanager
+def applied() -> Iterator[None]:
+    """The look of all figures, whatever the user's own matplotlib settings are; those come back afterwards."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_RC)
+        yield
+
+
+def grid(axes: Axes) -> None:
+    """Faint horizontal lines, behind the data."""
+    axes.grid(axis="y", color="#E3E3E3", linewidth=0.5)
+    axes.set_axisbelow(True)
+
+
+def save(figure: Figure, path_without_suffix: Path) -> list[Path]:
+    """Write a figure as PNG and SVG, whole or not at all; the same figure gives the same bytes."""
+    path_without_suffix.parent.mkdir(parents=True, exist_ok=True)
+    return [
+        _write(figure, path_without_suffix, "png", {"Software": None}),
+        _write(figure, path_without_suffix, "svg", {"Date": None}),
+    ]
+
+
+def _write(figure: Figure, stem: Path, kind: str, metadata: dict[str, None]) -> Path:
+    picture = io.BytesIO()
+    with applied():
+        figure.savefig(picture, format=kind, dpi=200, metadata=metadata)
+    path = stem.with_name(f"{stem.name}.{kind}")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_bytes(picture.getvalue())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path

@@ -1,0 +1,125 @@
+"""Figures of weights: how they are spread, in each layer and in the whole network."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import StepPatch
+from matplotlib.transforms import Bbox
+
+from asni import run_files
+from asni.distributions import Histogram, Layer, histogram, layers, surviving
+from asni.errors import unknown
+from asni.figures import style
+
+_SHOWN = 0.995  # of the weights: the few beyond would squeeze all others into the middle
+_CAPTION = "Surviving weights of each layer. Lines and numbers: the means of its negative and of its positive weights."
+
+
+def layer_distributions(run: Path, only: Sequence[str] | None = None) -> Figure:
+    """The surviving weights of each layer with the two centroids marked (Fig. 2 and the appendix), as small multiples.
+
+    `only` picks layers by name.
+    """
+    shown = _chosen(layers(*run_files.masked_weights(run)), only)
+    columns, panel_height = (6, 1.0) if len(shown) > 12 else (min(len(shown), 4), 1.6)
+    panel_width = style.PAGE_WIDTH / columns
+    height = 0.25 + panel_height * math.ceil(len(shown) / columns)
+    with style.applied():
+        figure = Figure(figsize=(style.PAGE_WIDTH, height))
+        # One set of axes for all panels, in inches: fifty sets of their own would take seconds to draw.
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        axes.set(xlim=(0, style.PAGE_WIDTH), ylim=(0, height))
+        axes.text(0.07, height - 0.06, _CAPTION, va="top", fontsize=7)
+        for number, layer in enumerate(shown):
+            row, column = divmod(number, columns)
+            bottom = height - 0.25 - (row + 1) * panel_height
+            _draw_layer(axes, layer, Bbox.from_bounds(column * panel_width, bottom, panel_width, panel_height))
+    return figure
+
+
+def _chosen(found: list[Layer], only: Sequence[str] | None) -> list[Layer]:
+    by_name = {layer.name: layer for layer in found}
+    wanted = list(by_name) if only is None else [name.removesuffix(".weight") for name in only]
+    for name in wanted:
+        if name not in by_name:
+            raise unknown("layer", name, by_name)
+    return [by_name[name] for name in wanted]
+
+
+def _draw_layer(axes: Axes, layer: Layer, panel: Bbox) -> None:
+    reach = layer.histogram.reach(_SHOWN)
+    counted = _for_drawing(layer.histogram, reach, most_bins=160)
+    left, right, floor = panel.x0 + 0.07, panel.x1 - 0.07, panel.y0 + 0.2
+    across = (right - left) / (2 * reach)
+    up = (panel.height - 0.56) / max(counted.counts, default=1)
+    middle, zero = (left + right) / 2, max(0, -counted.first)
+    for colour, centroid, start, stop, side in [
+        (style.VERMILLION, layer.negative, 0, zero, "right"),
+        (style.BLUE, layer.positive, zero, len(counted.counts), "left"),
+    ]:
+        if centroid is not None:
+            heights = floor + up * counted.counts[start:stop]
+            at = np.clip(middle + across * counted.edges[start : stop + 1], left, right)
+            axes.add_artist(StepPatch(heights, at, baseline=floor, fill=True, color=colour, alpha=0.45, linewidth=0))
+            x = middle + across * centroid
+            axes.add_artist(Line2D([x, x], [floor - 0.03, panel.y1 - 0.33], color=colour, linewidth=1.1))
+            value = f"{centroid:.2g}".replace("-", "\N{MINUS SIGN}")
+            axes.text(x, floor - 0.04, value, fontsize=5.5, ha=side, va="top")
+    axes.add_artist(Line2D([left, right], [floor, floor], color=style.BLACK, linewidth=0.6))
+    fits = int(panel.width / 0.05)
+    name = layer.name if len(layer.name) <= fits else "…" + layer.name[1 - fits :]
+    axes.text(left, panel.y1 - 0.1, name, fontsize=6, va="top")
+    note = f"{100 * layer.sparsity:.1f} % pruned"
+    axes.text(left, panel.y1 - 0.2, note, fontsize=5, va="top", color=style.GREY)
+
+
+def _for_drawing(counted: Histogram, reach: float, most_bins: int) -> Histogram:
+    """The part within reach, in as many bins as its values bear (about n^(1/3)), so that a small layer is no comb."""
+    bins = min(most_bins, max(16.0, 4 * counted.total ** (1 / 3)))
+    width = max(counted.width, 2.0 ** round(math.log2(2 * reach / bins)))
+    return counted.merged(width).within(math.ceil(reach / width) * width)
+
+
+def network_distribution(sets: Mapping[str, Path]) -> Figure:
+    """The weights of the whole network, overlaid for several sets (Fig. 4).
+
+    A set is a run directory, whose final surviving weights are drawn; the set named "initial" is drawn from the weights
+    its run started from. Each curve has area one, so that sparse and dense networks can be compared.
+    """
+    counted = {name: _network_histogram(name, run) for name, run in sets.items()}
+    reach = max(each.reach(_SHOWN) for each in counted.values())
+    with style.applied():
+        figure = Figure(figsize=(4.6, 2.8), layout="constrained")
+        axes = figure.subplots()
+        peaks = {}
+        for (name, each), look in zip(counted.items(), style.looks(list(sets)), strict=True):
+            drawn = _for_drawing(each, reach, most_bins=512)
+            density = drawn.counts / (max(each.total, 1) * drawn.width)
+            middles = drawn.edges[:-1] + drawn.width / 2
+            axes.plot(middles, density, color=look.colour, linestyle=look.dashes, label=style.title(name))
+            peaks[style.title(name)] = float(max(density, default=0))
+        axes.set(xlabel="weight", ylabel="density of surviving weights", xlim=(-reach, reach))
+        _cut_lonely_peak(axes, peaks)
+        figure.legend(loc="outside right upper")
+    return figure
+
+
+def _network_histogram(name: str, run: Path) -> Histogram:
+    if name == "initial":
+        return histogram(run_files.weights(run, "initial.safetensors").values())
+    return histogram(surviving(*run_files.masked_weights(run)).values())
+
+
+def _cut_lonely_peak(axes: Axes, peaks: Mapping[str, float]) -> None:
+    """Weight decay can pile a network up at zero; its peak then leaves the picture, with its height written there."""
+    (highest, name), *others = sorted(((peak, name) for name, peak in peaks.items()), reverse=True)
+    room = 2.5 * others[0][0] if others else highest
+    axes.set_ylim(0, 1.05 * min(highest, room or highest) or 1)
+    if 0 < room < highest:
+        axes.text(0.52, 0.99, f"{name} peaks at {highest:.3g}", transform=axes.transAxes, fontsize=6.5, va="top")

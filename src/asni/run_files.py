@@ -1,0 +1,99 @@
+"""What a run left on disk, read without trust: every error names the file."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from asni.distributions import Masks
+from asni.errors import AsniError
+
+
+def weights(run: Path, file: str = "weights.safetensors") -> dict[str, npt.NDArray[np.floating]]:
+    """The prunable weights of a run (`initial.safetensors`: those it started from), in the network's order."""
+    path = run / file
+    tensors = {
+        name: tensor
+        for name, tensor in _tensors(path).items()
+        if name.endswith("weight") and tensor.ndim >= 2 and np.issubdtype(tensor.dtype, np.floating)
+    }
+    if not tensors:
+        raise AsniError(f"{path} holds no weights of convolution or linear layers")
+    for name, tensor in tensors.items():
+        if tensor.size == 0 or not np.isfinite([tensor.min(), tensor.max()]).all():
+            raise AsniError(f"{path}: layer {name} is empty or holds NaN or infinity")
+    return {name: tensors[name] for name in sorted(tensors, key=lambda name: _network_order(name, tensors[name].ndim))}
+
+
+def _network_order(name: str, dimensions: int) -> tuple[bool, list[tuple[int, str]]]:
+    """safetensors sorts by name; a network has its convolutions before its linear layers, and layer 2 before 10."""
+    pieces = [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in re.split(r"(\d+)", name)]
+    return dimensions == 2, pieces
+
+
+def masks(run: Path) -> Masks:
+    """Which weights live, by name; nothing for a run that prunes nothing and so has no mask file."""
+    path = run / "mask.safetensors"
+    found = _tensors(path) if path.exists() else {}
+    for name, mask in found.items():
+        if mask.dtype != np.bool_:
+            raise AsniError(f"{path}: the mask of {name} holds {mask.dtype}, not booleans")
+    return found
+
+
+def masked_weights(run: Path) -> tuple[dict[str, npt.NDArray[np.floating]], Masks]:
+    """The final prunable weights of a run and their masks, checked to belong together."""
+    values, live = weights(run), masks(run)
+    for name, mask in live.items():
+        if name not in values or values[name].shape != mask.shape:
+            raise AsniError(f"{run / 'mask.safetensors'}: {name} does not fit the weights in {run}")
+    return values, live
+
+
+def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
+    """The columns of `metrics.jsonl`; a value that is null, missing or not finite is NaN."""
+    path = run / "metrics.jsonl"
+    rows = [_metrics_row(path, number, line) for number, line in enumerate(_text(path).splitlines(), 1)]
+    if not rows:
+        raise AsniError(f"{path} is empty: the run has not finished an epoch")
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return {key: np.array([row.get(key, math.nan) for row in rows]) for key in keys}
+
+
+def _metrics_row(path: Path, number: int, line: str) -> dict[str, float]:
+    row = _object(path, line, f", line {number}")
+    values = {key: math.nan if value is None else value for key, value in row.items()}
+    wrong = [key for key, value in values.items() if not isinstance(value, int | float)]
+    if wrong or not math.isfinite(values.get("epoch", math.nan)):
+        raise AsniError(f"{path}, line {number}: {wrong[0] if wrong else 'epoch'} is not a number")
+    return {key: float(value) if math.isfinite(value) else math.nan for key, value in values.items()}
+
+
+def _object(path: Path, text: str, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise AsniError(f"{path}{where}: not JSON ({error}); the file is damaged or half-written") from error
+    if not isinstance(found, dict):
+        raise AsniError(f"{path}{where}: not a JSON object")
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AsniError(f"cannot read {path}: {error}") from error
+
+
+def _tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise AsniError(f"cannot read {path}: {error}; the file is missing or damaged") from error
