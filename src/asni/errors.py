@@ -12,7 +12,7 @@ class UsageError(AsniError):
     """The request itself is wrong: a misspelt name, a value out of range (exit status 2)."""
 
 
-class Interrupted(AsniError):
+class StoppedError(AsniError):
     """The user stopped the work (exit status 130)."""
 
 

@@ -57,7 +57,8 @@ def write_tensors(path: Path, tensors: "Mapping[str, Tensor]") -> None:
 
 
 def read_tensors(path: Path) -> "dict[str, Tensor]":
-    from safetensors.torch import SafetensorError, load_file  # type: ignore[attr-defined]
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
 
     try:
         return load_file(path)

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from asni import datasets, networks
 from asni.datasets import epoch_order
 from asni.environment import environment
-from asni.errors import AsniError, Interrupted, UsageError
+from asni.errors import AsniError, StoppedError, UsageError
 from asni.files import write_atomically
 from asni.hold import Hold
 from asni.masks import count, prunable
@@ -41,6 +41,7 @@ class Trainer:
         if batch_size > images:
             raise UsageError(f"batch_size = {batch_size} is more than the {images} training images.")
         self.steps_per_epoch = job.recipe.steps_per_epoch(images)
+        self._trained_here: set[str] = set()
 
     def network(self, state: Mapping[str, Tensor] | None = None) -> nn.Module:
         """The recipe's network, with the seed's initial values or those given."""
@@ -56,10 +57,11 @@ class Trainer:
         """One round, unless it was finished before: `start` replaces the seed's initial values."""
         run = self.job.run(stage)
         with run.locked() if self.fabric.is_global_zero else nullcontext():
-            if self.fabric.broadcast(run.finished):
-                self.progress.already_done(stage, run.directory)
-            else:
+            if not self.fabric.broadcast(run.finished):
                 _Round(self, run, stage, plug, start).train()
+                self._trained_here.add(stage)
+            elif stage not in self._trained_here:
+                self.progress.already_done(stage, run.directory)
         return run
 
 
@@ -87,7 +89,7 @@ class _Round:
                     self._train_epoch(epoch, bar)
                     self._save()
             except KeyboardInterrupt:
-                raise Interrupted(
+                raise StoppedError(
                     f"stopped in epoch {len(self.metrics) + 1} of {epochs} of {self.stage}. "
                     f"The same command goes on from epoch {len(self.metrics) + 1}; its work is in {self.run.directory}."
                 ) from None
@@ -211,6 +213,10 @@ class _Round:
         self.run.write_metrics(self.metrics)
 
     def _finish(self) -> None:
+        masks = None
+        if self.pruner is not None:
+            masks = self.pruner.masks
+            self.pruner.detach()
         last = self.metrics[-1]
         result = {
             "stage": self.stage,
@@ -220,7 +226,6 @@ class _Round:
             **{key: last[key] for key in ("accuracy", "nonzeros", "sparsity", "total_sparsity")},
             "seconds": sum(entry["seconds"] for entry in self.metrics),
         }
-        masks = None if self.pruner is None else self.pruner.masks
         self.run.write_metrics(self.metrics)
         self.run.finish(self.module.state_dict(), masks, result)
 
@@ -231,9 +236,7 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     common: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay, "fused": True}
     match training.optimizer:
         case "sgd":
-            return torch.optim.SGD(
-                model.parameters(), momentum=training.momentum, nesterov=training.nesterov, **common
-            )
+            return torch.optim.SGD(model.parameters(), momentum=training.momentum, nesterov=training.nesterov, **common)
         case "adam":
             return torch.optim.Adam(model.parameters(), **common)
         case "adamw":

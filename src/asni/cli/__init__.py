@@ -5,7 +5,7 @@ import sys
 import typer
 
 from asni.cli import data, recipes, training
-from asni.errors import AsniError, Interrupted, UsageError
+from asni.errors import AsniError, StoppedError, UsageError
 
 app = typer.Typer(
     help="Sparse networks in one round of training, and the 2L numbers they can be trained from again.",
@@ -26,7 +26,7 @@ def main() -> None:
         app()
     except UsageError as error:
         _fail(error, status=2)
-    except Interrupted as stop:
+    except StoppedError as stop:
         _fail(stop, status=130)
     except AsniError as error:
         _fail(error, status=1)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or your own .toml file.")]
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or your own .toml.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Seed = Annotated[int, typer.Option(min=0, help="Decides the initial values and the order of the data.")]
 Epochs = Annotated[int | None, typer.Option(help="Train this many; gamma scales with them, the nonzeros stay.")]

@@ -67,8 +67,7 @@ def asni_2(trainer: "Trainer") -> "Run":
     run = trainer.train("asni-2", lambda *pair: Hold(*pair, numbers.mask), start=numbers.theta_0)
     if trainer.fabric.is_global_zero:
         layers = {
-            name: {"positive": numbers.c_plus.get(name), "negative": numbers.c_minus.get(name)}
-            for name in numbers.mask
+            name: {"positive": numbers.c_plus.get(name), "negative": numbers.c_minus.get(name)} for name in numbers.mask
         }
         write_json(run.directory / "centroids.json", layers)
     return run
