@@ -23,13 +23,13 @@ PRUNABLE_LAYERS = (
 )
 
 
-def prunable(model: nn.Module) -> dict[str, nn.Parameter]:
+def prunable(model: nn.Module) -> dict[str, Tensor]:
     """The weights of all convolution and linear layers by name; a shared weight is listed once.
 
     >>> list(prunable(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))))
     ['0.weight', '2.weight']
     """
-    weights: dict[int, tuple[str, nn.Parameter]] = {}
+    weights: dict[int, tuple[str, Tensor]] = {}
     for name, module in model.named_modules():
         if isinstance(module, PRUNABLE_LAYERS):
             weights.setdefault(id(module.weight), (f"{name}.weight".lstrip("."), module.weight))

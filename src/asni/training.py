@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import torch
 from lightning_fabric import Fabric
@@ -171,7 +171,7 @@ class _Round:
         for images, labels in batches:
             images, labels = self.fabric.to_device((images, labels))
             right += (self.model(images).argmax(1) == labels).sum()
-        total = self.fabric.all_reduce(right, reduce_op="sum")
+        total = cast(Tensor, self.fabric.all_reduce(right, reduce_op="sum"))
         return 100 * int(total) / self.trainer.dataset.info.test
 
     def _sizes(self) -> dict[str, Any]:
@@ -257,10 +257,16 @@ def set_random_state(state: Mapping[str, Any]) -> None:
     torch.cuda.set_rng_state_all(state["cuda"])
 
 
+PRECISIONS: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
+    "fp32": "32-true",
+    "bf16": "bf16-mixed",
+    "fp16": "16-mixed",
+}
+
+
 def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32") -> Fabric:
     """Lightning Fabric, launched: the device, the precision, the processes."""
-    modes = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
     torch.backends.cudnn.deterministic = True
-    fabric = Fabric(accelerator=device, devices=devices, precision=modes[precision])
+    fabric = Fabric(accelerator=device, devices=devices, precision=PRECISIONS[precision])
     fabric.launch()
     return fabric

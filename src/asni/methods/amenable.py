@@ -45,7 +45,8 @@ def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None) -> Ame
     """
     masks = nonzero_masks(model) if masks is None else dict(masks)
     theta_hat = {name: value.clone() for name, value in model.state_dict().items()}
-    c_plus, c_minus = {}, {}
+    c_plus: dict[str, float] = {}
+    c_minus: dict[str, float] = {}
     for name, weight in prunable(model).items():
         lives = masks[name].to(weight.device)
         positive, negative = (weight > 0) & lives, (weight < 0) & lives
@@ -64,7 +65,7 @@ def asni_2(trainer: "Trainer") -> "Run":
     """ASNI-I, then a full training of its mask from the amenable initialisation."""
     sparse = asni_1(trainer)
     numbers = amenable(trainer.network(sparse.weights), sparse.masks)
-    run = trainer.train("asni-2", lambda *pair: Hold(*pair, numbers.mask), start=numbers.theta_0)
+    run = trainer.train("asni-2", lambda model, optimizer: Hold(model, optimizer, numbers.mask), start=numbers.theta_0)
     if trainer.fabric.is_global_zero:
         layers = {
             name: {"positive": numbers.c_plus.get(name), "negative": numbers.c_minus.get(name)} for name in numbers.mask
@@ -76,4 +77,6 @@ def asni_2(trainer: "Trainer") -> "Run":
 def original(trainer: "Trainer") -> "Run":
     """The control: ASNI-I, then a full training of its mask from the original initial values of that very run."""
     sparse = asni_1(trainer)
-    return trainer.train("original", lambda *pair: Hold(*pair, sparse.masks), start=sparse.initial)
+    return trainer.train(
+        "original", lambda model, optimizer: Hold(model, optimizer, sparse.masks), start=sparse.initial
+    )
