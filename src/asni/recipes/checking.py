@@ -12,19 +12,26 @@ from asni.errors import UsageError
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def checked(model: type[Model], data: Mapping[str, Any], source: str) -> Model:
-    """The model that `data` describes, or one UsageError with a line for everything that is wrong."""
+def checked(model: type[Model], data: Mapping[str, Any], source: str, **given: Any) -> Model:
+    """The model that `data` describes, or one UsageError with a line for everything that is wrong.
+
+    Keys in `given` are the program's to set: in `data` they are as unknown as a misspelt one.
+    """
+    known = [key for key in _keys(model) if key.partition(".")[0] not in given]
+    lines = [f"{key}: no such key{_nearest(key, known)}" for key in given if key in data]
     try:
-        return model.model_validate(data)
+        valid = model.model_validate({**data, **given})
     except ValidationError as refusal:
-        lines = [_explained(model, error) for error in refusal.errors()]
-        raise UsageError("\n".join(f"{source}: {line}" for line in lines)) from None
+        lines += [_explained(model, error, known) for error in refusal.errors()]
+    if lines:
+        raise UsageError("\n".join(f"{source}: {line}" for line in lines))
+    return valid
 
 
-def _explained(model: type[BaseModel], error: ErrorDetails) -> str:
+def _explained(model: type[BaseModel], error: ErrorDetails, known: list[str]) -> str:
     key = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
-        return f"{key}: no such key{_nearest(model, key)}"
+        return f"{key}: no such key{_nearest(key, known)}"
     if error["type"] == "missing":
         return f"{key}: missing"
     if error["type"] == "value_error":
@@ -34,15 +41,15 @@ def _explained(model: type[BaseModel], error: ErrorDetails) -> str:
     return f"{key} = {error['input']!r}: {allowed}{f' ({field})' if field else ''}"
 
 
-def _nearest(model: type[BaseModel], key: str) -> str:
+def _nearest(key: str, known: list[str]) -> str:
     """A neighbour in the same section first, then the same or a near name in another one."""
     section, _, name = key.rpartition(".")
-    keys = {full.rpartition(".")[::2]: full for full in _keys(model)}
-    siblings = [leaf for (parent, leaf) in keys if parent == section]
-    if near := get_close_matches(name, siblings, n=1, cutoff=0.5):
+    leaves = {full: full.rpartition(".")[2] for full in known}
+    siblings = [leaf for full, leaf in leaves.items() if full.rpartition(".")[0] == section]
+    if near := get_close_matches(name, siblings, n=1):
         return f"; did you mean '{near[0]}'?"
-    if near := get_close_matches(name, [leaf for _, leaf in keys], n=1, cutoff=0.7):
-        return f"; did you mean '{next(full for (_, leaf), full in keys.items() if leaf == near[0])}'?"
+    if near := get_close_matches(name, leaves.values(), n=1):
+        return f"; did you mean '{next(full for full, leaf in leaves.items() if leaf == near[0])}'?"
     return f" (known: {', '.join(siblings)})"
 
 

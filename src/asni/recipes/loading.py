@@ -66,7 +66,4 @@ def _parsed(text: str, name: str, source: str) -> Recipe:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{source}: not valid TOML: {error}") from None
-    for reserved in ("name", "overrides"):
-        if reserved in data:
-            raise UsageError(f"{source}: {reserved}: no such key; the file's own name is the recipe's name")
-    return checked(Recipe, {**data, "name": name}, source)
+    return checked(Recipe, data, source, name=name, overrides={})

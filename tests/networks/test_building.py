@@ -1,0 +1,109 @@
+"""Networks by name and by import path, and what is said when that fails."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from asni.errors import UsageError
+from asni.networks import build, check_output
+
+SHAPE = (1, 4, 4)
+
+OWN = """
+from torch import nn
+
+number = 3
+
+def tiny(shape, classes, width=4):
+    layer = nn.Linear(16, width)
+    nn.init.constant_(layer.bias, 7.0)
+    return nn.Sequential(nn.Flatten(), layer, nn.ReLU(), nn.Linear(width, classes))
+
+def nothing(shape, classes):
+    pass
+
+def broken(shape, classes):
+    return 1 / 0
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "own_networks.py").write_text(OWN)
+    (tmp_path / "own_broken.py").write_text("import no_such_package\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    sys.modules.pop("own_networks", None)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_network_of_the_current_directory_keeps_its_own_initialisation() -> None:
+    model = build("own_networks:tiny", SHAPE, 3, {"width": 5})
+    check_output(model, SHAPE, 3)
+    assert torch.equal(model.get_parameter("1.bias"), torch.full((5,), 7.0))
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("vgg12", {}, "no network 'vgg12'; did you mean 'vgg1"),
+        ("fc", {"width": 4}, "network 'fc' takes no options"),
+        ("no_such_module:net", {}, "cannot import 'no_such_module'.*No module named 'no_such_module'"),
+        ("own_broken:net", {}, "cannot import 'own_broken'.*'no_such_package'.*own_broken.py, line 1"),
+        (":net", {}, "cannot import ''"),
+        ("own_networks:tny", {}, "'tny'; did you mean 'tiny'"),
+        ("own_networks:number", {}, "is an int; it must be a function"),
+        ("own_networks:nothing", {}, "returned None; it must return a torch.nn.Module"),
+        ("own_networks:broken", {}, "division by zero.*own_networks.py, line 15"),
+        ("own_networks:tiny", {"wide": 4}, r"\(1, 4, 4\), 3, wide=4.*unexpected keyword argument 'wide'"),
+    ],
+)
+def test_a_wrong_name_is_explained(name: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        build(name, SHAPE, 3, options)
+
+
+class Returns(nn.Module):
+    def __init__(self, value: object) -> None:
+        super().__init__()
+        self.value = value
+
+    def forward(self, images: Tensor) -> object:
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (nn.Sequential(nn.Flatten(), nn.Linear(16, 5)), "gives 5 outputs per image, but the dataset has 10 classes"),
+        (nn.Linear(16, 10), r"cannot take images of shape \(1, 4, 4\).*RuntimeError"),
+        (nn.Conv2d(1, 10, 1), r"shape \(2, 10, 4, 4\); it must be \(2, 10\)"),
+        (Returns((torch.zeros(2, 10),)), "returns a tuple; it must return one tensor"),
+        (Returns(torch.zeros(10)), r"shape \(10,\); it must be \(2, 10\)"),
+    ],
+)
+def test_a_network_that_does_not_fit_the_classes_is_refused(model: nn.Module, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        check_output(model, SHAPE, 10)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_checking_the_output_changes_nothing(device: str) -> None:
+    with torch.device(device):
+        model = nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.Dropout(), nn.Linear(16, 10))
+    model[2].eval()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    check_output(model, SHAPE, 10)
+    assert [module.training for module in model] == [True, True, False, True]
+    if device == "cpu":
+        assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_a_network_in_double_precision_is_checked_in_double_precision() -> None:
+    check_output(nn.Sequential(nn.Flatten(), nn.Linear(16, 10)).double(), SHAPE, 10)
