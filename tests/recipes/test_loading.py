@@ -107,7 +107,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
 def test_a_name_or_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no recipe 'mnist-cf'; did you mean 'mnist-fc'"):
         load("mnist-cf")
-    with pytest.raises(UsageError, match="no recipe file 'own[.]toml'"):
+    with pytest.raises(UsageError, match=r"no recipe file 'own\.toml'"):
         load("own.toml")
     with pytest.raises(UsageError, match="cannot be read: Is a directory"):
         load(f"{tmp_path}/")
