@@ -28,6 +28,13 @@ def nothing(shape, classes):
 
 def broken(shape, classes):
     return 1 / 0
+
+class Crossed(nn.Linear):
+    def forward(self, images):
+        return super().forward(images)
+
+    def __init__(self, shape, classes):
+        super().__init__(7, classes)
 """
 
 
@@ -85,12 +92,19 @@ class Returns(nn.Module):
         (nn.Linear(16, 10), r"cannot take images of shape \(1, 4, 4\).*RuntimeError"),
         (nn.Conv2d(1, 10, 1), r"shape \(2, 10, 4, 4\); it must be \(2, 10\)"),
         (Returns((torch.zeros(2, 10),)), "returns a tuple; it must return one tensor"),
+        (Returns(torch.zeros(1, 10)), r"shape \(1, 10\); it must be \(2, 10\)"),
         (Returns(torch.zeros(10)), r"shape \(10,\); it must be \(2, 10\)"),
     ],
 )
 def test_a_network_that_does_not_fit_the_classes_is_refused(model: nn.Module, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         check_output(model, SHAPE, 10)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_forward_that_fails_is_traced_to_the_users_line() -> None:
+    with pytest.raises(UsageError, match=r"RuntimeError: mat1 and mat2.*own_networks\.py, line 19"):
+        check_output(build("own_networks:Crossed", SHAPE, 3), SHAPE, 3)
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])

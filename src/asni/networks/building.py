@@ -117,9 +117,10 @@ def _call(name: str, function: Callable[..., object], shape: Shape, classes: int
 
 
 def _described(error: Exception) -> str:
-    """What went wrong and in which line, since the reader will not see the traceback."""
-    where = extract_tb(error.__traceback__)[-1]
-    place = "" if where.filename.startswith(("<", __file__)) else f" ({where.filename}, line {where.lineno})"
+    """What went wrong and in which line of the user's code, since the reader will not see the traceback."""
+    not_theirs = ("<", __file__, importlib.__file__, str(Path(torch.__file__).parent))
+    theirs = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith(not_theirs)]
+    place = f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""
     return f"{type(error).__name__}: {error}{place}"
 
 
