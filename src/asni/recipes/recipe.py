@@ -34,7 +34,7 @@ class Training(BaseModel):
     lr_policy: Literal["constant", "cosine"] = "constant"
     delta: float = Field(default=0.0, ge=0, description="how far the cosine stays from 0 at the end")
     warmup_epochs: int = Field(default=0, ge=0)
-    threads: int | None = Field(None, ge=1, description="of each process on a CPU; left out: as many as torch takes")
+    threads: int | None = Field(default=None, ge=1, description="of a process on a CPU; left out: as torch chooses")
     augment: Literal["crop-flip", "resized-crop-flip"] | None = None
 
     @model_validator(mode="after")
