@@ -1,5 +1,6 @@
 """Which weights live: name the candidates, choose among them, count them."""
 
+import math
 import zlib
 from collections.abc import Callable, Mapping
 
@@ -68,49 +69,66 @@ def keep_largest(
     >>> masks["a"].tolist(), masks["b"].tolist()
     ([True, True], [[True], [False]])
     """
-    total = sum(score.numel() for score in scores.values())
-    if not 0 <= keep <= total:
-        raise AsniError(f"cannot keep {keep:,} of {total:,} weights.")
-    flat = _flatten(scores, total, within, by)
-    lives = _largest(flat, keep)
-    masks, end = {}, 0
-    for name, score in scores.items():
-        start, end = end, end + score.numel()
-        masks[name] = torch.from_numpy(lives[start:end].copy()).view(score.shape).to(score.device)
+    candidates = sum(score.numel() for score in scores.values()) if within is None else count(within)
+    if not 0 <= keep <= candidates:
+        raise AsniError(f"cannot keep {keep:,} of {candidates:,} weights.")
+    lowest = _value_of_rank(keep, scores, within, by)
+    masks = {name: by(score.detach()) >= lowest for name, score in scores.items()}
+    if within is not None:
+        masks = {name: mask & within[name].to(mask.device) for name, mask in masks.items()}
+    _drop_ties(masks, scores, lowest, count(masks) - keep, by)
     return masks
 
 
-def _flatten(
+def _value_of_rank(
+    keep: int,
     scores: Mapping[str, Tensor],
-    total: int,
     within: Mapping[str, Tensor] | None,
     by: Callable[[Tensor], Tensor],
-) -> np.ndarray:
-    double = any(score.dtype == torch.float64 for score in scores.values())
-    flat, end = torch.empty(total, dtype=torch.float64 if double else torch.float32), 0
-    for name, score in scores.items():
-        start, end = end, end + score.numel()
-        layer = flat[start:end].view(score.shape).copy_(by(score.detach()))
-        if not np.isfinite(layer.numpy()).all():
-            raise AsniError(
-                f"{int((~torch.isfinite(layer)).sum()):,} of {layer.numel():,} values of layer '{name}' are NaN or "
-                "infinite, so they cannot be ranked. The training has diverged: lower the learning rate."
-            )
-        if within is not None:
-            layer[~within[name].cpu()] = -torch.inf
-    return flat.numpy()
-
-
-def _largest(flat: np.ndarray, keep: int) -> np.ndarray:
+) -> float:
+    """The smallest value that is kept: the one of rank `keep` from the top."""
     if keep == 0:
-        return np.zeros(flat.size, dtype=bool)
-    # All values from rank `keep` upwards live; where its value is tied, the highest indices are one too many.
-    threshold = np.partition(flat, flat.size - keep)[flat.size - keep]
-    lives: np.ndarray = flat >= threshold
-    surplus = int(np.count_nonzero(lives)) - keep
-    if surplus:
-        lives[np.flatnonzero(flat == threshold)[-surplus:]] = False
-    return lives
+        return math.inf
+    double = any(score.dtype == torch.float64 for score in scores.values())
+    total = sum(score.numel() for score in scores.values())
+    # NumPy's partition is far faster than topk or kthvalue, but slow where most values are equal. In a network that is
+    # sparse already most are zero, so these are counted and left out.
+    nonzeros, zeros, end = np.empty(total, dtype=np.float64 if double else np.float32), 0, 0
+    for name, score in scores.items():
+        values = by(score.detach()).cpu()
+        _require_finite(name, values)
+        values = values.flatten() if within is None else values[within[name].cpu()]
+        found = int(torch.count_nonzero(values))
+        nonzeros[end : end + found] = values if found == len(values) else values[values != 0]
+        end, zeros = end + found, zeros + len(values) - found
+    nonzeros = nonzeros[:end]
+    positive = int(np.count_nonzero(nonzeros > 0))
+    if positive < keep <= positive + zeros:
+        return 0.0
+    place = end - (keep if keep <= positive else keep - zeros)
+    nonzeros.partition(place)
+    return float(nonzeros[place])
+
+
+def _require_finite(name: str, values: Tensor) -> None:
+    if not np.isfinite(values.numpy()).all():
+        raise AsniError(
+            f"{int((~torch.isfinite(values)).sum()):,} of {values.numel():,} values of layer '{name}' are NaN or "
+            "infinite, so they cannot be ranked. The training has diverged: lower the learning rate."
+        )
+
+
+def _drop_ties(
+    masks: Masks, scores: Mapping[str, Tensor], tied: float, surplus: int, by: Callable[[Tensor], Tensor]
+) -> None:
+    """Of the weights that tie at the threshold, prune the `surplus` with the highest indices."""
+    for name in reversed(masks):
+        if surplus <= 0:
+            return
+        ties = torch.nonzero(masks[name].flatten() & (by(scores[name].detach()).flatten() == tied)).flatten()
+        dropped = ties[-surplus:]
+        masks[name].view(-1)[dropped] = False
+        surplus -= len(dropped)
 
 
 def require_same_on_every_rank(masks: Mapping[str, Tensor]) -> None:

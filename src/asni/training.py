@@ -134,20 +134,12 @@ class _Round:
         losses: list[Tensor] = []
         try:
             for images, labels in batches:
-                losses.append(self._step(images, labels))
+                losses.append(train_step(self.fabric, self.model, self.optimizer, images, labels))
                 bar.step()
         finally:
             # Looked at once an epoch, so that a GPU never waits; the checkpoint of the epoch before is still good.
             self._require_finite(losses, epoch)
         return losses
-
-    def _step(self, images: Tensor, labels: Tensor) -> Tensor:
-        images, labels = self.fabric.to_device((images, labels))
-        loss = cross_entropy(self.model(images), labels)
-        self.optimizer.zero_grad()
-        self.fabric.backward(loss)
-        self.optimizer.step()
-        return loss.detach()
 
     def _require_finite(self, losses: list[Tensor], epoch: int) -> None:
         if not losses:
@@ -228,6 +220,18 @@ class _Round:
         }
         self.run.write_metrics(self.metrics)
         self.run.finish(self.module.state_dict(), masks, result)
+
+
+def train_step(
+    fabric: Fabric, model: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor
+) -> Tensor:
+    """One step down the gradient of the cross-entropy; the loss before it."""
+    images, labels = fabric.to_device((images, labels))
+    loss = cross_entropy(model(images), labels)
+    optimizer.zero_grad()
+    fabric.backward(loss)
+    optimizer.step()
+    return loss.detach()
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:

@@ -1,0 +1,128 @@
+"""What the trainer costs: beside a bare eager loop, beside a per-sample DataLoader, and with ASNI-I beside dense."""
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from itertools import count, islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from PIL import Image
+from rich.console import Console
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, Dataset
+
+from asni import datasets, networks, recipes
+from asni.methods.asni import ASNI
+from asni.progress import Progress
+from asni.runs import Job
+from asni.training import Trainer, make_fabric, make_optimizer, train_step
+from benchmarks.timing import seconds
+
+EPOCHS = 3
+SAMPLED_STEPS = 200
+
+
+def run() -> dict[str, float]:
+    """Ratios of times; below 1 is faster than what it is compared with."""
+    torch.set_num_threads(1)
+    fabric = make_fabric("cpu")
+    ratios = {}
+    for name in ("mnist-fc", "mnist-conv2"):
+        ratios[f"ASNI-I step / dense step, {name}"] = _asni_step(fabric, recipes.load(name))
+    ratios |= _whole_trainer(fabric)
+    return ratios
+
+
+def _asni_step(fabric: Fabric, recipe: recipes.Recipe) -> float:
+    """Half of the weights pruned: the hardest case for a branch on the mask, though nothing here branches."""
+    images, labels = torch.randn(recipe.training.batch_size, 1, 28, 28), torch.randint(10, (60,))
+
+    def contestant(sparse: bool) -> Callable[[], Tensor]:
+        network = networks.build(recipe.network, (1, 28, 28), 10)
+        optimizer = make_optimizer(network, recipe)
+        if sparse:
+            ASNI(network, optimizer, sparsity=0.97, epochs=50, steps_per_epoch=10**9).prune(0.5)
+        return partial(train_step, fabric, *fabric.setup(network, optimizer), images, labels)
+
+    rounds = 1000 if recipe.network == "fc" else 30
+    taken = seconds({"dense": contestant(sparse=False), "ASNI-I": contestant(sparse=True)}, rounds)
+    return taken["ASNI-I"] / taken["dense"]
+
+
+def _whole_trainer(fabric: Fabric) -> dict[str, float]:
+    """All that `asni train` does, checkpoints and final files too, beside loops that only train and test."""
+    recipe = recipes.load("mnist-fc").override(epochs=EPOCHS)
+    train, test = _preloaded("mnist")
+    samples = _Samples(torch.randint(256, (60_000, 28, 28), dtype=torch.uint8), train[1])
+    numbers = count()
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(recipe, 0, "fp32", lambda stage: Path(folder) / stage)
+        trainer = Trainer(job, fabric, Progress(Console(quiet=True)))
+        taken = seconds(
+            {
+                "trainer": lambda: trainer.train(f"dense-{next(numbers)}", lambda model, optimizer: None),
+                "bare loop": lambda: _bare_loop(recipe, train, test),
+                "DataLoader": lambda: _data_loader_loop(recipe, samples),
+            },
+            rounds=3,
+            warm_up=1,
+        )
+    steps = EPOCHS * trainer.steps_per_epoch
+    return {
+        "trainer / bare eager loop, mnist-fc": taken["trainer"] / taken["bare loop"],
+        "trainer / per-sample DataLoader, mnist-fc": (taken["trainer"] / steps) / (taken["DataLoader"] / SAMPLED_STEPS),
+    }
+
+
+def _preloaded(name: str) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    dataset = datasets.load(name)
+    order = torch.arange(dataset.info.train)
+    train = next(dataset.train_batches(order, len(order), augment=None, seed=0, epoch=0))
+    return train, next(dataset.test_batches(dataset.info.test))
+
+
+def _bare_loop(recipe: recipes.Recipe, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor]) -> None:
+    model = networks.build("fc", (1, 28, 28), 10)
+    optimizer = torch.optim.Adam(model.parameters(), lr=recipe.training.lr, fused=True)
+    (images, labels), size = train, recipe.training.batch_size
+    for _ in range(EPOCHS):
+        order = torch.randperm(len(images))
+        for start in range(0, len(images), size):
+            batch = order[start : start + size]
+            _bare_step(model, optimizer, images[batch], labels[batch])
+        with torch.no_grad():
+            (model(test[0]).argmax(1) == test[1]).float().mean().item()
+
+
+class _Samples(Dataset[tuple[Tensor, int]]):
+    """One sample at a time through Pillow and a normalising transform, as most scripts feed MNIST."""
+
+    def __init__(self, images: Tensor, labels: Tensor):
+        self.images, self.labels = images, labels
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        picture = Image.fromarray(self.images[index].numpy(), mode="L")
+        pixels = torch.from_numpy(np.array(picture, copy=True)).unsqueeze(0).float().div(255)
+        return (pixels - 0.1307) / 0.3081, int(self.labels[index])
+
+
+def _data_loader_loop(recipe: recipes.Recipe, samples: _Samples) -> None:
+    model = networks.build("fc", (1, 28, 28), 10)
+    optimizer = torch.optim.Adam(model.parameters(), lr=recipe.training.lr, fused=True)
+    loader = DataLoader(samples, batch_size=recipe.training.batch_size, shuffle=True)
+    for images, labels in islice(loader, SAMPLED_STEPS):
+        _bare_step(model, optimizer, images, labels)
+
+
+def _bare_step(model: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor) -> None:
+    loss = cross_entropy(model(images), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
