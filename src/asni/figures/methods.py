@@ -106,10 +106,13 @@ def _draw_method(axes: Axes, points: list[Point], look: style.Look, label: str) 
 
 def _mark_sizes(axes: Axes, sizes: Sequence[float]) -> None:
     """Label the sizes that were measured, as many as fit."""
+    if not sizes:
+        return
     marked: list[float] = []
-    apart = max(1.2, (max(sizes) / min(sizes)) ** (1 / 7)) if sizes else 1
+    apart = max(1.2, (max(sizes) / min(sizes)) ** (1 / 7))
     for size in sorted(sizes):
         if not marked or size >= apart * marked[-1]:
             marked.append(size)
-    axes.set_xticks(marked, [EngFormatter(places=3)(size) for size in marked])
+    axes.set_xlim(min(sizes) / apart**0.5, max(sizes) * apart**0.5)
+    axes.set_xticks(marked, [EngFormatter()(float(f"{size:.3g}")) for size in marked])
     axes.xaxis.set_minor_locator(NullLocator())
