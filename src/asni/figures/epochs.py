@@ -35,7 +35,7 @@ def schedule(epochs: int, sparsity: float, *, beta: float = 0.5, run: Path | Non
         axes = figure.subplots()
         for share, colour, dashes in _GAMMAS:
             gamma, default = share * epochs, share == 9 / 90
-            label = f"$\\gamma$ = {gamma:.3g}" + (" (E/10)" if default else "")
+            label = f"$\\gamma$ = {gamma:.{2 if gamma < 10 else 3}g}" + (" (E/10)" if default else "")
             planned = Sigmoid(sparsity, beta, gamma)
             curve = [100 * planned(epoch, epochs) for epoch in range(epochs)]
             axes.plot(curve, color=colour, linestyle=dashes, linewidth=2 if default else 1.2, label=label)

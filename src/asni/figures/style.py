@@ -102,6 +102,15 @@ def title(name: str) -> str:
     return _TITLES.get(name, name)
 
 
+def shortened(name: str, characters: int) -> str:
+    """The end of a long name, where layers differ.
+
+    >>> shortened("encoder.block.3.conv", 9)
+    '…k.3.conv'
+    """
+    return name if len(name) <= characters else "…" + name[1 - characters :]
+
+
 @contextmanager
 def applied() -> Iterator[None]:
     """The look of all figures, whatever the user's own matplotlib settings are; those come back afterwards."""
