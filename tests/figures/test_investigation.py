@@ -26,6 +26,11 @@ def test_variants_that_are_missing_are_left_out(tmp_path: Path) -> None:
     assert {path.stem for path in investigation(tmp_path, tmp_path / "out")} == {"training", "network-distribution"}
 
 
+def test_the_centroids_of_asni_2_are_not_taken_for_the_initial_network(tmp_path: Path) -> None:
+    (make_run(tmp_path / "asni-2", WEIGHTS) / "initial.safetensors").unlink()
+    assert {path.stem for path in investigation(tmp_path, tmp_path / "out")} == {"training", "network-distribution"}
+
+
 def test_a_directory_without_runs_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(AsniError, match="holds none of the runs"):
         investigation(tmp_path, tmp_path / "out")
