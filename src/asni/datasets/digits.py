@@ -6,12 +6,21 @@ The first 1,500 are for training and the last 297 for the test.
 """
 
 from importlib.resources import as_file, files
+from pathlib import Path
 
 import numpy as np
 
 from asni.datasets.memory import Arrays, InMemory
+from asni.errors import UsageError
 
 TRAIN = 1_500
+
+
+def get(source: Path | None = None) -> Path:
+    """The folder of the digits, which is the package's own."""
+    if source is not None:
+        raise UsageError("digits is part of the package; it is not read from a folder")
+    return Path(__file__).parent
 
 
 def load() -> InMemory:

