@@ -77,7 +77,7 @@ def read_picture(name: str, data: bytes) -> NDArray[np.uint8]:
             rows = np.asarray(picture)
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise AsniError(f"{name} cannot be read ({error})") from error
-    return rows.transpose(0, 2, 1).reshape(-1, 3, 32, 32)
+    return np.ascontiguousarray(rows.transpose(0, 2, 1)).reshape(-1, 3, 32, 32)
 
 
 class _Inert:

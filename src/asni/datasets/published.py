@@ -87,7 +87,9 @@ class Published:
     def _keep(self, path: Path, arrays: Arrays) -> Arrays:
         partial = path.with_suffix(".partial")
         try:
-            partial.write_bytes(save({field.name: getattr(arrays, field.name) for field in fields(arrays)}))
+            # safetensors writes memory as it lies, so a transposed view would come back scrambled.
+            named = {field.name: np.ascontiguousarray(getattr(arrays, field.name)) for field in fields(arrays)}
+            partial.write_bytes(save(named))
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
