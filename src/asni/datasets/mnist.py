@@ -40,8 +40,8 @@ def read_idx(data: bytes) -> NDArray[np.uint8]:
     [7, 9]
     """
     dimensions = data[3] if data[:3] == b"\0\0\x08" and len(data) > 3 else 0
-    shape = np.frombuffer(data[4 : 4 + 4 * dimensions], dtype=">u4").tolist()
-    if not dimensions or len(shape) != dimensions or len(data) != 4 + 4 * dimensions + math.prod(shape):
+    shape = [int.from_bytes(data[4 * n : 4 * n + 4], "big") for n in range(1, dimensions + 1)]
+    if not dimensions or len(data) != 4 + 4 * dimensions + math.prod(shape):
         raise AsniError("not an IDX file of bytes, or its length is not what its header says")
     return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * dimensions).reshape(shape).copy()
 
