@@ -19,13 +19,13 @@ def test_the_package_holds_all_1797_digits() -> None:
 
 def test_training_digits_have_mean_0_and_deviation_1() -> None:
     (images, _), *_ = load("digits").train_batches(torch.arange(1_500), 1_500, augment=None, seed=0, epoch=0)
-    assert abs(float(images.mean())) < 1e-4
+    assert abs(float(images.mean())) < 1e-3
     assert abs(float(images.std()) - 1) < 1e-3
 
 
 def test_the_first_digit_is_the_zero_of_the_source() -> None:
     images, _ = next(load("digits").train_batches(torch.tensor([0]), 1, augment=None, seed=0, epoch=0))
-    first_rows = (images[0, 0, :2] * 6.0005 + 4.8817).round().int().tolist()
+    first_rows = ((images[0, 0, :2] * 0.3750 + 0.3051) * 16).round().int().tolist()
     assert first_rows == [[0, 0, 5, 13, 9, 1, 0, 0], [0, 0, 13, 15, 10, 15, 5, 0]]
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from asni.datasets import memory
 from asni.datasets.memory import Arrays, InMemory
+from asni.datasets.normalisation import Normalisation
 from asni.errors import AsniError, UsageError
 
 ORDER = torch.arange(23).flip(0)
@@ -27,7 +28,7 @@ def made(**replaced: Any) -> InMemory:
         "test_images": pictures(7, first=23),
         "test_labels": labels[:7],
     }
-    return InMemory(Arrays(**(parts | replaced)), classes=10, mean=[10, 20], std=[2, 4])
+    return InMemory(Arrays(**(parts | replaced)), 10, Normalisation([10, 20], [2, 4], white=1))
 
 
 def train(dataset: InMemory, **options: Any) -> list[tuple[Tensor, Tensor]]:

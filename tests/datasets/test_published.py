@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asni.datasets.cache import cache_folder
 from asni.datasets.memory import Arrays
-from asni.datasets.published import Format, Home, Published, cache_folder, digest
+from asni.datasets.published import Format, Home, Published, digest
 from asni.datasets.sources import Files
 from asni.errors import AsniError
 

@@ -7,7 +7,7 @@ imagenet is read from a folder that the user has.
 from collections.abc import Callable
 from pathlib import Path
 
-from asni.datasets import cifar10, digits, mnist
+from asni.datasets import cifar10, digits, imagenet, mnist
 from asni.datasets.info import INFO, Dataset, Info
 from asni.datasets.order import epoch_order
 from asni.errors import unknown
@@ -18,11 +18,13 @@ _GET: dict[str, Callable[[Path | None], Path]] = {
     "digits": digits.get,
     "mnist": mnist.get,
     "cifar10": cifar10.get,
+    "imagenet": imagenet.get,
 }
 _LOAD: dict[str, Callable[[], Dataset]] = {
     "digits": digits.load,
     "mnist": mnist.load,
     "cifar10": cifar10.load,
+    "imagenet": imagenet.load,
 }
 
 

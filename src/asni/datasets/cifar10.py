@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from asni.datasets.memory import Arrays, InMemory
+from asni.datasets.normalisation import Normalisation
 from asni.datasets.published import Format, Home, Published
 from asni.datasets.sources import Files, download, read_archive
 from asni.errors import AsniError
@@ -37,8 +38,8 @@ def get(source: Path | None = None) -> Path:
 
 def load() -> InMemory:
     """CIFAR-10, fetched first if it is not in the cache."""
-    mean, std = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-    return InMemory(CIFAR10.arrays(), classes=10, mean=[255 * m for m in mean], std=[255 * s for s in std])
+    normalised = Normalisation((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616), white=255)
+    return InMemory(CIFAR10.arrays(), 10, normalised)
 
 
 def read_records(name: str, data: bytes) -> Batch:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asni.datasets.memory import Arrays, InMemory
+from asni.datasets.normalisation import Normalisation
 from asni.datasets.published import Format, Home, Published
 from asni.datasets.sources import Files, download, gunzip
 from asni.errors import AsniError
@@ -30,7 +31,7 @@ def get(source: Path | None = None) -> Path:
 
 def load() -> InMemory:
     """MNIST, fetched first if it is not in the cache."""
-    return InMemory(MNIST.arrays(), classes=10, mean=[255 * 0.1307], std=[255 * 0.3081])
+    return InMemory(MNIST.arrays(), 10, Normalisation([0.1307], [0.3081], white=255))
 
 
 def read_idx(data: bytes) -> NDArray[np.uint8]:
