@@ -1,5 +1,6 @@
 """How a network's weights are spread: exact histograms, centroids and sparsity, layer by layer."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,10 +106,12 @@ def histogram(arrays: Iterable[npt.NDArray[np.floating]]) -> Histogram:
         return Histogram(1.0, 0, np.zeros(0, np.int64))
     low, high = min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
     width = _width(parts, high - low)
-    first = int(low // width)
-    counts = np.zeros(int(high // width) - first + 1, np.int64)
+    first = math.floor(low / width)
+    counts = np.zeros(math.floor(high / width) - first + 1, np.int64)
+    # Scaled up, a float32 stays exact; scaled down, the smallest ones would vanish and lose their sign.
+    exact = np.float32 if width <= 1 else np.float64
     for part in parts:
-        scale = np.result_type(part.dtype, np.float32).type(1 / width)
+        scale = np.result_type(part.dtype, exact).type(1 / width)
         for start in range(0, part.size, _CHUNK):
             bins = np.floor(part[start : start + _CHUNK] * scale).astype(np.intp) - first
             counts += np.bincount(bins, minlength=len(counts))
@@ -119,7 +122,7 @@ def _width(parts: Sequence[npt.NDArray[np.floating]], span: float) -> float:
     """A power of two: fine beside the mean magnitude, yet not so fine that one far value asks for endless bins."""
     magnitude = sum(float(np.abs(part).sum(dtype=np.float64)) for part in parts) / sum(part.size for part in parts)
     smallest = 2.0**-100  # its inverse is still a float32
-    return float(2.0 ** np.ceil(np.log2(max(magnitude / _BINS_PER_MEAN, span / _MOST_BINS, smallest))))
+    return 2.0 ** math.ceil(math.log2(max(magnitude / _BINS_PER_MEAN, span / _MOST_BINS, smallest)))
 
 
 def surviving(weights: Weights, masks: Masks) -> dict[str, npt.NDArray[np.floating]]:
@@ -160,9 +163,9 @@ def places(names: Sequence[str]) -> list[Place]:
     found: list[Place] = []
     opened: set[int] = set()
     for name in names:
-        match = re.match(r"(?:.*\.)?(?:layer|stage)s?\.?(\d+)\.\d+\.", name)
+        match = re.match(r"(?:.*\.)?layer(\d+)\.\d+\.", name)
         stage = int(match[1]) if match else None
-        skip = stage is not None and re.search(r"downsample|shortcut|skip", name) is not None
+        skip = stage is not None and "downsample" in name
         opens = stage is not None and not skip and stage not in opened
         if stage is not None and not skip:
             opened.add(stage)

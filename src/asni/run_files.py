@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,15 @@ def masks(run: Path) -> Masks:
 
 
 def masked_weights(run: Path) -> tuple[dict[str, npt.NDArray[np.floating]], Masks]:
-    """The final prunable weights of a run and their masks, checked to belong together."""
+    """The final prunable weights of a run and their masks, checked to belong together.
+
+    A run with masks says itself which weights are prunable: those that have one.
+    """
     values, live = weights(run), masks(run)
     for name, mask in live.items():
         if name not in values or values[name].shape != mask.shape:
             raise AsniError(f"{run / 'mask.safetensors'}: {name} does not fit the weights in {run}")
-    return values, live
+    return {name: value for name, value in values.items() if not live or name in live}, live
 
 
 def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
@@ -62,26 +66,31 @@ def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
     rows = [_metrics_row(path, number, line) for number, line in enumerate(_text(path).splitlines(), 1)]
     if not rows:
         raise AsniError(f"{path} is empty: the run has not finished an epoch")
-    keys = dict.fromkeys(key for row in rows for key in row)
+    keys = dict.fromkeys(["epoch", "accuracy", "sparsity", *(key for row in rows for key in row)])
     return {key: np.array([row.get(key, math.nan) for row in rows]) for key in keys}
 
 
 def _metrics_row(path: Path, number: int, line: str) -> dict[str, float]:
-    row = _object(path, line, f", line {number}")
-    values = {key: math.nan if value is None else value for key, value in row.items()}
-    wrong = [key for key, value in values.items() if not isinstance(value, int | float)]
-    if wrong or not math.isfinite(values.get("epoch", math.nan)):
-        raise AsniError(f"{path}, line {number}: {wrong[0] if wrong else 'epoch'} is not a number")
-    return {key: float(value) if math.isfinite(value) else math.nan for key, value in values.items()}
+    where = f"{path}, line {number}"
+    row = {key: _number(value, f"{where}: {key}") for key, value in _object(line, where).items()}
+    if math.isnan(row.get("epoch", math.nan)):
+        raise AsniError(f"{where}: the epoch is missing")
+    return row
 
 
-def _object(path: Path, text: str, where: str) -> dict[str, Any]:
+def _number(value: object, what: str) -> float:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise AsniError(f"{what} is {value!r}, not a number")
+    return float(value) if value is not None and abs(value) <= sys.float_info.max else math.nan
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise AsniError(f"{path}{where}: not JSON ({error}); the file is damaged or half-written") from error
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise AsniError(f"{where}: not JSON ({error}); the file is damaged or half-written") from error
     if not isinstance(found, dict):
-        raise AsniError(f"{path}{where}: not a JSON object")
+        raise AsniError(f"{where}: not a JSON object")
     return found
 
 
@@ -93,6 +102,7 @@ def _text(path: Path) -> str:
 
 
 def _tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Read with NumPy: figures and reports then start without loading torch."""
     try:
         return load_file(path)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:

@@ -4,29 +4,35 @@ digits is part of the package; mnist and cifar10 come from a folder, from their 
 imagenet is read from a folder that the user has.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
+from asni.datasets import cifar10, digits, imagenet, mnist
 from asni.datasets.info import INFO, Dataset, Info
 from asni.datasets.order import epoch_order
-from asni.datasets.published import cache_folder
-from asni.errors import UsageError, unknown
+from asni.errors import unknown
 
 __all__ = ["INFO", "Dataset", "Info", "epoch_order", "get", "load"]
+
+_GET: dict[str, Callable[[Path | None], Path]] = {
+    "digits": digits.get,
+    "mnist": mnist.get,
+    "cifar10": cifar10.get,
+    "imagenet": imagenet.get,
+}
+_LOAD: dict[str, Callable[[], Dataset]] = {
+    "digits": digits.load,
+    "mnist": mnist.load,
+    "cifar10": cifar10.load,
+    "imagenet": imagenet.load,
+}
 
 
 def get(name: str, source: Path | None = None) -> Path:
     """Fetch a dataset, verify it and give the folder where it is; at once if it is already there."""
-    if name == "digits":
-        if source is not None:
-            raise UsageError("digits is part of the package and is not read from a folder")
-        return Path(__file__).parent
-    if name == "mnist":
-        from asni.datasets.mnist import MNIST
-
-        MNIST.arrays(source)
-    else:
-        raise unknown("dataset", name, INFO)
-    return cache_folder(name)
+    if name not in _GET:
+        raise unknown("dataset", name, _GET)
+    return _GET[name](source)
 
 
 def load(name: str) -> Dataset:
@@ -36,12 +42,6 @@ def load(name: str) -> Dataset:
     >>> images.shape, labels.shape
     (torch.Size([100, 1, 8, 8]), torch.Size([100]))
     """
-    if name == "digits":
-        from asni.datasets import digits
-
-        return digits.load()
-    if name == "mnist":
-        from asni.datasets import mnist
-
-        return mnist.load()
-    raise unknown("dataset", name, INFO)
+    if name not in _LOAD:
+        raise unknown("dataset", name, _LOAD)
+    return _LOAD[name]()

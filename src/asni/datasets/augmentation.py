@@ -27,10 +27,11 @@ class CropFlip:
 
     def apply(self, images: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Pad with black, crop back to size, and mirror, each image by the draw of its position."""
-        channels, height, width = images.shape[1:]
-        padded = np.pad(images, ((0, 0), (0, 0), (PADDING, PADDING), (PADDING, PADDING)))
+        count, channels, height, width = images.shape
+        padded = np.zeros((count, channels, height + 2 * PADDING, width + 2 * PADDING), dtype=np.uint8)
+        padded[:, :, PADDING:-PADDING, PADDING:-PADDING] = images
         windows = sliding_window_view(padded, (channels, height, width), axis=(1, 2, 3))[:, 0]
-        crops = windows[np.arange(len(images)), self.rows[positions], self.columns[positions]]
+        crops = windows[np.arange(count), self.rows[positions], self.columns[positions]]
         flips = self.flips[positions]
         crops[flips] = crops[flips][..., ::-1]
         return crops

@@ -6,12 +6,22 @@ The first 1,500 are for training and the last 297 for the test.
 """
 
 from importlib.resources import as_file, files
+from pathlib import Path
 
 import numpy as np
 
 from asni.datasets.memory import Arrays, InMemory
+from asni.datasets.normalisation import Normalisation
+from asni.errors import UsageError
 
 TRAIN = 1_500
+
+
+def get(source: Path | None = None) -> Path:
+    """The folder of the digits, which is the package's own."""
+    if source is not None:
+        raise UsageError("digits is part of the package; it is not read from a folder")
+    return Path(__file__).parent
 
 
 def load() -> InMemory:
@@ -23,4 +33,4 @@ def load() -> InMemory:
     with as_file(files("asni.datasets") / "digits.npz") as path, np.load(path, allow_pickle=False) as stored:
         images, labels = stored["images"], stored["labels"]
     arrays = Arrays(images[:TRAIN], labels[:TRAIN], images[TRAIN:], labels[TRAIN:])
-    return InMemory(arrays, classes=10, mean=[4.8817], std=[6.0005])
+    return InMemory(arrays, 10, Normalisation([0.3051], [0.3750], white=16))

@@ -1,6 +1,6 @@
 """A dataset that fits in memory: kept as bytes, gathered, augmented and normalised many images at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,8 @@ from torch import Tensor
 
 from asni.datasets.augmentation import CropFlip
 from asni.datasets.info import Info
-from asni.datasets.order import share
+from asni.datasets.normalisation import Normalisation
+from asni.datasets.order import shares
 from asni.errors import AsniError, unknown
 
 # Batches are prepared together up to this many bytes of floats: fewer, larger operations that still fit a core's cache.
@@ -28,16 +29,15 @@ class Arrays:
 
 
 class InMemory:
-    """Batches `(byte - mean) / std`, with mean and standard deviation by channel, on the scale of the bytes."""
+    """Batches of images that are normalised as they are asked for."""
 
-    def __init__(self, arrays: Arrays, classes: int, mean: Sequence[float], std: Sequence[float]) -> None:
+    def __init__(self, arrays: Arrays, classes: int, normalised: Normalisation) -> None:
         _check(arrays, classes)
         channels, height, width = arrays.train_images.shape[1:]
         self.info = Info((channels, height, width), classes, len(arrays.train_labels), len(arrays.test_labels))
         self._train = torch.from_numpy(arrays.train_images), torch.from_numpy(arrays.train_labels).long()
         self._test = torch.from_numpy(arrays.test_images), torch.from_numpy(arrays.test_labels).long()
-        self._scale = 1 / torch.tensor(std).view(-1, 1, 1)
-        self._shift = -torch.tensor(mean).view(-1, 1, 1) * self._scale
+        self._normalised = normalised
 
     def train_batches(
         self,
@@ -55,35 +55,34 @@ class InMemory:
         if augment not in (None, "crop-flip"):
             raise unknown("augmentation of this dataset", augment, ["crop-flip"])
         draws = CropFlip.draw(len(order), seed=seed, epoch=epoch) if augment else None
-        return self._batches(self._train, order, batch_size, start, rank, world, draws)
+        parts = shares(len(order), batch_size, start=start, rank=rank, world=world)
+        return self._batches(self._train, order, parts, batch_size, draws)
 
     def test_batches(self, batch_size: int, *, rank: int = 0, world: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
         """See `Dataset`."""
-        return self._batches(self._test, torch.arange(self.info.test), batch_size, 0, rank, world, None)
+        parts = shares(self.info.test, batch_size, rank=rank, world=world)
+        return self._batches(self._test, torch.arange(self.info.test), parts, batch_size, None)
 
     def _batches(
         self,
         data: tuple[Tensor, Tensor],
         order: Tensor,
+        parts: list[range],
         batch_size: int,
-        start: int,
-        rank: int,
-        world: int,
         draws: CropFlip | None,
     ) -> Iterator[tuple[Tensor, Tensor]]:
         images, labels = data
-        begins = range(start * batch_size, len(order), batch_size)
-        shares = [share(begin, min(begin + batch_size, len(order)), rank, world) for begin in begins]
         together = max(1, CHUNK_BYTES // (4 * images[0].numel() * batch_size))
-        for chunk in (shares[first : first + together] for first in range(0, len(shares), together)):
+        for chunk in (parts[first : first + together] for first in range(0, len(parts), together)):
             positions = torch.cat([torch.arange(part.start, part.stop) for part in chunk])
             chosen = order[positions]
             pixels = images.index_select(0, chosen)
             if draws is not None:
                 pixels = torch.from_numpy(draws.apply(pixels.numpy(), positions.numpy()))
             sizes = [len(part) for part in chunk]
-            floats = pixels.float().mul_(self._scale).add_(self._shift)
-            yield from zip(floats.split_with_sizes(sizes), labels[chosen].split_with_sizes(sizes), strict=True)
+            yield from zip(
+                self._normalised(pixels).split_with_sizes(sizes), labels[chosen].split_with_sizes(sizes), strict=True
+            )
 
 
 def _check(arrays: Arrays, classes: int) -> None:

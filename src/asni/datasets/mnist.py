@@ -3,11 +3,13 @@
 import hashlib
 import math
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asni.datasets.memory import Arrays, InMemory
+from asni.datasets.normalisation import Normalisation
 from asni.datasets.published import Format, Home, Published
 from asni.datasets.sources import Files, download, gunzip
 from asni.errors import AsniError
@@ -22,9 +24,14 @@ FILES = {
 HOMES = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
 
 
+def get(source: Path | None = None) -> Path:
+    """The folder of MNIST, fetched first if it is not in the cache."""
+    return MNIST.get(source)
+
+
 def load() -> InMemory:
     """MNIST, fetched first if it is not in the cache."""
-    return InMemory(MNIST.arrays(), classes=10, mean=[255 * 0.1307], std=[255 * 0.3081])
+    return InMemory(MNIST.arrays(), 10, Normalisation([0.1307], [0.3081], white=255))
 
 
 def read_idx(data: bytes) -> NDArray[np.uint8]:
@@ -34,8 +41,8 @@ def read_idx(data: bytes) -> NDArray[np.uint8]:
     [7, 9]
     """
     dimensions = data[3] if data[:3] == b"\0\0\x08" and len(data) > 3 else 0
-    shape = np.frombuffer(data[4 : 4 + 4 * dimensions], dtype=">u4").tolist()
-    if not dimensions or len(shape) != dimensions or len(data) != 4 + 4 * dimensions + math.prod(shape):
+    shape = [int.from_bytes(data[4 * n : 4 * n + 4], "big") for n in range(1, dimensions + 1)]
+    if not dimensions or len(data) != 4 + 4 * dimensions + math.prod(shape):
         raise AsniError("not an IDX file of bytes, or its length is not what its header says")
     return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * dimensions).reshape(shape).copy()
 

@@ -30,6 +30,16 @@ def epoch_order(size: int, batch_size: int, steps: int, *, seed: int, epoch: int
     return stream[begin - first * size : end - first * size]
 
 
+def shares(length: int, batch_size: int, *, start: int = 0, rank: int = 0, world: int = 1) -> list[range]:
+    """The positions that `rank` of `world` works on, batch by batch from batch `start` on.
+
+    >>> shares(7, 4, rank=1, world=2)
+    [range(2, 4), range(5, 7)]
+    """
+    begins = range(start * batch_size, length, batch_size)
+    return [share(begin, min(begin + batch_size, length), rank, world) for begin in begins]
+
+
 def share(begin: int, end: int, rank: int, world: int) -> range:
     """The contiguous part of the positions `begin..end` that `rank` of `world` works on.
 

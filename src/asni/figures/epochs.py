@@ -1,6 +1,5 @@
 """Figures over epochs: the pruning schedule, and what trainings reached."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from asni import run_files
 from asni.figures import style
+from asni.schedules import Sigmoid
 
 Column = npt.NDArray[np.float64]
 
@@ -28,18 +28,17 @@ _GAMMAS: list[tuple[float, str, style.Dashes]] = [
 def schedule(epochs: int, sparsity: float, *, beta: float = 0.5, run: Path | None = None) -> Figure:
     """Sparsity over epochs for the paper's five gamma (its Fig. 3), with the sparsity a run really had on top.
 
-    Every curve is solved for the same final `sparsity`:
-    `p(e) = sparsity * sigmoid((e - beta E) / gamma) / sigmoid((E - 2 - beta E) / gamma)`, last pruned at E - 2.
+    Every curve is solved for the same final `sparsity`.
     """
     with style.applied():
         figure = Figure(figsize=(4.4, 2.7), layout="constrained")
         axes = figure.subplots()
-        at = np.linspace(0, epochs - 1, 400)
         for share, colour, dashes in _GAMMAS:
             gamma, default = share * epochs, share == 9 / 90
-            label = f"$\\gamma$ = {gamma:.3g}" + (" (E/10)" if default else "")
-            curve = 100 * _sigmoid_schedule(at, epochs, sparsity, beta, gamma)
-            axes.plot(at, curve, color=colour, linestyle=dashes, linewidth=2 if default else 1.2, label=label)
+            label = f"$\\gamma$ = {gamma:.{2 if gamma < 10 else 3}g}" + (" (E/10)" if default else "")
+            planned = Sigmoid(sparsity, beta, gamma)
+            curve = [100 * planned(epoch, epochs) for epoch in range(epochs)]
+            axes.plot(curve, color=colour, linestyle=dashes, linewidth=2 if default else 1.2, label=label)
         if run is not None:
             _draw_measured(axes, run)
         axes.set(xlabel="epoch", ylabel="pruned weights (%)", xlim=(0, max(epochs - 1, 1)))
@@ -50,19 +49,9 @@ def schedule(epochs: int, sparsity: float, *, beta: float = 0.5, run: Path | Non
     return figure
 
 
-def _sigmoid_schedule(epoch: Column, epochs: int, sparsity: float, beta: float, gamma: float) -> Column:
-    def log_sigmoid(x: Column) -> Column:
-        return -np.logaddexp(0, -x)
-
-    last = np.float64(epochs - 2)
-    ended = np.minimum(epoch, last)
-    middle = beta * epochs
-    return sparsity * np.exp(log_sigmoid((ended - middle) / gamma) - log_sigmoid((last - middle) / gamma))
-
-
 def _draw_measured(axes: Axes, run: Path) -> None:
     measured = run_files.metrics(run)
-    sparsity = _column(measured, "sparsity")
+    sparsity = measured["sparsity"]
     axes.plot(
         measured["epoch"],
         100 * sparsity,
@@ -88,7 +77,7 @@ def training(runs: Mapping[str, Path]) -> Figure:
         figure = Figure(figsize=(style.PAGE_WIDTH, 3.7), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 1])
         for number, ((name, columns), look) in enumerate(zip(measured.items(), style.looks(list(runs)), strict=True)):
-            for axes, values in [(above, _column(columns, "accuracy")), (below, 100 * _column(columns, "sparsity"))]:
+            for axes, values in [(above, columns["accuracy"]), (below, 100 * columns["sparsity"])]:
                 axes.plot(
                     columns["epoch"],
                     values,
@@ -99,7 +88,7 @@ def training(runs: Mapping[str, Path]) -> Figure:
                     label=style.title(name),
                 )
         above.set_ylabel("test accuracy (%)")
-        above.set_ylim(*_settled([_column(columns, "accuracy") for columns in measured.values()]))
+        above.set_ylim(*_settled([columns["accuracy"] for columns in measured.values()]))
         below.set(xlabel="epoch", ylabel="pruned weights (%)", ylim=(-5, 105), yticks=(0, 50, 100))
         for axes in (above, below):
             style.grid(axes)
@@ -107,10 +96,6 @@ def training(runs: Mapping[str, Path]) -> Figure:
         figure.align_ylabels()
         figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=min(len(runs), 5))
     return figure
-
-
-def _column(measured: Mapping[str, Column], key: str) -> Column:
-    return measured.get(key, np.full(len(measured["epoch"]), math.nan))
 
 
 def _settled(accuracies: list[Column]) -> tuple[float, float]:

@@ -17,7 +17,10 @@ def investigation(root: Path, out: Path) -> list[Path]:
     runs = {variant: root / variant for variant in VARIANTS if (root / variant).is_dir()}
     if not runs:
         raise AsniError(f"{root} holds none of the runs {', '.join(VARIANTS)}; run `asni investigate` first")
-    sets = {"initial": next(iter(runs.values()))} | {name: run for name, run in runs.items() if name != "original"}
+    # ASNI-II starts from its centroids; the three others from the network's own initial values.
+    untouched = [run for name, run in runs.items() if name != "asni-2"]
+    sets = {"initial": untouched[0]} if untouched else {}
+    sets |= {name: run for name, run in runs.items() if name != "original"}
     figures = {"training": training(runs), "network-distribution": network_distribution(sets)}
     if "asni-1" in runs:
         run = runs["asni-1"]

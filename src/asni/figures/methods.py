@@ -63,7 +63,7 @@ def accuracy_by_nonzeros(results: Sequence[Mapping[str, Any]]) -> Figure:
     with style.applied():
         figure = Figure(figsize=(4.6, 3.0), layout="constrained")
         axes = figure.subplots()
-        axes.set_xscale("log")
+        _mark_sizes(axes, [p.nonzeros for method, own in by_method.items() if method != "dense" for p in points(own)])
         for (method, own), look in zip(by_method.items(), style.looks(list(by_method)), strict=True):
             diverged = sum(not _is_finite(result["accuracy"]) for result in own)
             label = style.title(method) + (f" ({diverged} NaN)" if diverged else "")
@@ -71,9 +71,6 @@ def accuracy_by_nonzeros(results: Sequence[Mapping[str, Any]]) -> Figure:
                 _draw_level(axes, points(own), label)
             else:
                 _draw_method(axes, points(own), look, label)
-        _mark_sizes(
-            axes, [point.nonzeros for method, own in by_method.items() if method != "dense" for point in points(own)]
-        )
         axes.set(xlabel="nonzero parameters", ylabel="test accuracy (%)")
         style.grid(axes)
         figure.legend(loc="outside right upper")
@@ -105,11 +102,15 @@ def _draw_method(axes: Axes, points: list[Point], look: style.Look, label: str) 
 
 
 def _mark_sizes(axes: Axes, sizes: Sequence[float]) -> None:
-    """Label the sizes that were measured, as many as fit."""
+    """A logarithmic axis that labels the sizes that were measured, as many as fit."""
+    axes.set_xscale("log")
+    if not sizes:
+        return
     marked: list[float] = []
-    apart = max(1.2, (max(sizes) / min(sizes)) ** (1 / 7)) if sizes else 1
+    apart = max(1.2, (max(sizes) / min(sizes)) ** (1 / 7))
     for size in sorted(sizes):
         if not marked or size >= apart * marked[-1]:
             marked.append(size)
-    axes.set_xticks(marked, [EngFormatter(places=3)(size) for size in marked])
+    axes.set_xlim(min(sizes) / apart**0.5, max(sizes) * apart**0.5)
+    axes.set_xticks(marked, [EngFormatter()(float(f"{size:.3g}")) for size in marked])
     axes.xaxis.set_minor_locator(NullLocator())

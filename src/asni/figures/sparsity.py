@@ -59,14 +59,22 @@ def _name_layers(axes: Axes, found: Sequence[Layer]) -> None:
         axes.set_xlabel("layer")
         axes.set_xticks([1, *range(5, len(found) + 1, 5)])
     else:
-        slanted = len(found) > 8
-        turn = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
-        axes.set_xticks(range(1, len(found) + 1), [layer.name for layer in found], **turn)
+        axes.set_xticks(range(1, len(found) + 1), _short_names([layer.name for layer in found]))
+        if len(found) > 6:
+            axes.tick_params(axis="x", labelrotation=40)
+            for label in axes.get_xticklabels():
+                label.set(horizontalalignment="right", rotation_mode="anchor")
         for number, layer in enumerate(found, 1):
             percent = 100 * layer.sparsity
             axes.text(
                 number, 3, f"{percent:.1f}", ha="center", fontsize=6, color="white" if percent > 10 else style.BLACK
             )
+
+
+def _short_names(names: Sequence[str]) -> list[str]:
+    """Their last parts where those tell the layers apart, and never too long to write under a bar."""
+    parts = [name.rsplit(".", 1)[-1] for name in names]
+    return [style.shortened(name, 14) for name in (parts if len({*parts}) == len(names) else names)]
 
 
 def _name_stages(axes: Axes, placed: Sequence[Place]) -> None:

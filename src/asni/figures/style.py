@@ -1,7 +1,5 @@
 """One look for all figures, told apart by colour-blind readers and in grey print, and files that reproduce."""
 
-import io
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +11,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from asni.files import write_atomically
+
 # Okabe and Ito's palette: https://jfly.uni-koeln.de/color/
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#7F7F7F"
@@ -20,7 +20,7 @@ BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#7F7F7F"
 Dashes = str | tuple[int, tuple[float, ...]]
 
 PAGE_WIDTH = 6.9  # inches: the text width of an A4 or letter page
-_RC: dict[str, Any] = {
+_RC: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -102,13 +102,22 @@ def title(name: str) -> str:
     return _TITLES.get(name, name)
 
 
+def shortened(name: str, characters: int) -> str:
+    """The end of a long name, where layers differ.
+
+    >>> shortened("encoder.block.3.conv", 9)
+    '…k.3.conv'
+    """
+    return name if len(name) <= characters else "…" + name[1 - characters :]
+
+
 @contextmanager
 def applied() -> Iterator[None]:
     """The look of all figures, whatever the user's own matplotlib settings are; those come back afterwards."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_RC)
-        yield
+        with matplotlib.rc_context(_RC):
+            yield
 
 
 def grid(axes: Axes) -> None:
@@ -118,8 +127,7 @@ def grid(axes: Axes) -> None:
 
 
 def save(figure: Figure, path_without_suffix: Path) -> list[Path]:
-    """Write a figure as PNG and SVG, whole or not at all; the same figure gives the same bytes."""
-    path_without_suffix.parent.mkdir(parents=True, exist_ok=True)
+    """Write a figure as PNG and SVG, each whole or not at all; the same figure gives the same bytes."""
     return [
         _write(figure, path_without_suffix, "png", {"Software": None}),
         _write(figure, path_without_suffix, "svg", {"Date": None}),
@@ -127,14 +135,7 @@ def save(figure: Figure, path_without_suffix: Path) -> list[Path]:
 
 
 def _write(figure: Figure, stem: Path, kind: str, metadata: dict[str, None]) -> Path:
-    picture = io.BytesIO()
-    with applied():
-        figure.savefig(picture, format=kind, dpi=200, metadata=metadata)
     path = stem.with_name(f"{stem.name}.{kind}")
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.write_bytes(picture.getvalue())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with applied():
+        write_atomically(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=200, metadata=metadata))
     return path

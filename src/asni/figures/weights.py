@@ -17,6 +17,7 @@ from asni.errors import unknown
 from asni.figures import style
 
 _SHOWN = 0.995  # of the weights: the few beyond would squeeze all others into the middle
+_HALF_LABEL = 0.17  # inches: half of "-0.0012" at the size it is written
 _CAPTION = "Surviving weights of each layer. Lines and numbers: the means of its negative and of its positive weights."
 
 
@@ -59,22 +60,22 @@ def _draw_layer(axes: Axes, layer: Layer, panel: Bbox) -> None:
     across = (right - left) / (2 * reach)
     up = (panel.height - 0.56) / max(counted.counts, default=1)
     middle, zero = (left + right) / 2, max(0, -counted.first)
-    for colour, centroid, start, stop, side in [
-        (style.VERMILLION, layer.negative, 0, zero, "right"),
-        (style.BLUE, layer.positive, zero, len(counted.counts), "left"),
+    for colour, centroid, start, stop, room in [
+        (style.VERMILLION, layer.negative, 0, zero, (left, middle)),
+        (style.BLUE, layer.positive, zero, len(counted.counts), (middle, right)),
     ]:
         if centroid is not None:
             heights = floor + up * counted.counts[start:stop]
             at = np.clip(middle + across * counted.edges[start : stop + 1], left, right)
             axes.add_artist(StepPatch(heights, at, baseline=floor, fill=True, color=colour, alpha=0.45, linewidth=0))
-            x = middle + across * centroid
-            axes.add_artist(Line2D([x, x], [floor - 0.03, panel.y1 - 0.33], color=colour, linewidth=1.1))
+            x = np.clip(middle + across * centroid, left, right)
+            axes.add_artist(Line2D([x, x], [floor, panel.y1 - 0.33], color=colour, linewidth=1.1))
             value = f"{centroid:.2g}".replace("-", "\N{MINUS SIGN}")
-            axes.text(x, floor - 0.04, value, fontsize=5.5, ha=side, va="top")
+            # Beside its own mark, but within its own half, so that no two numbers meet.
+            beside = np.clip(x, room[0] + _HALF_LABEL, room[1] - _HALF_LABEL)
+            axes.text(beside, floor - 0.04, value, fontsize=5.5, ha="center", va="top")
     axes.add_artist(Line2D([left, right], [floor, floor], color=style.BLACK, linewidth=0.6))
-    fits = int(panel.width / 0.05)
-    name = layer.name if len(layer.name) <= fits else "…" + layer.name[1 - fits :]
-    axes.text(left, panel.y1 - 0.1, name, fontsize=6, va="top")
+    axes.text(left, panel.y1 - 0.1, style.shortened(layer.name, int(panel.width / 0.05)), fontsize=6, va="top")
     note = f"{100 * layer.sparsity:.1f} % pruned"
     axes.text(left, panel.y1 - 0.2, note, fontsize=5, va="top", color=style.GREY)
 

@@ -1,0 +1,150 @@
+"""ImageNet-1K (ILSVRC 2012), read from the folder where the user has it: too large to copy, and not ours to fetch."""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from asni.datasets.cache import cache_folder, keep
+from asni.datasets.imagenet_index import LAYOUT, PUBLISHED_CLASSES, Split, find_index
+from asni.datasets.info import Info
+from asni.datasets.normalisation import Normalisation
+from asni.datasets.order import shares
+from asni.datasets.pictures import SIZE, read_picture
+from asni.errors import AsniError, unknown
+
+log = logging.getLogger(__name__)
+
+MOST_WORKERS = 16
+
+
+def get(source: Path | None = None) -> Path:
+    """Check the folder `source`, or the one already known, and remember it; the pictures stay where they are."""
+    if source is None:
+        return load().folder
+    folder = ImageNet(source.expanduser().resolve()).folder
+    try:
+        keep(_note(), json.dumps({"folder": str(folder)}).encode())
+    except OSError as error:
+        raise AsniError(f"cannot write {_note()} ({error.strerror}); set ASNI_DATA to another folder") from error
+    return folder
+
+
+def load() -> "ImageNet":
+    """ImageNet, from the folder that `get` was given, or else from `ASNI_DATA/imagenet` itself."""
+    try:
+        return ImageNet(Path(json.loads(_note().read_text())["folder"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if (cache_folder("imagenet") / "train").is_dir():
+            return ImageNet(cache_folder("imagenet"))
+        raise AsniError(
+            f"ImageNet is not known here, and its terms let nobody fetch it for you. Ask for ILSVRC 2012 at "
+            f"image-net.org, unpack it as {LAYOUT}, then: asni data get imagenet --from FOLDER"
+        ) from error
+
+
+def _note() -> Path:
+    return cache_folder("imagenet") / "location.json"
+
+
+class ImageNet:
+    """Batches read by worker processes; which draw a picture gets depends on its position alone, not on the workers."""
+
+    def __init__(self, folder: Path, workers: int | None = None) -> None:
+        index = find_index(folder, cache_folder("imagenet") / "index.json")
+        if len(index.classes) != PUBLISHED_CLASSES:
+            log.warning("%s has %d classes, not ImageNet's 1,000", folder, len(index.classes))
+        self.folder = folder
+        self.info = Info((3, SIZE, SIZE), len(index.classes), len(index.train.labels), len(index.test.labels))
+        self._train, self._test = index.train, index.test
+        self._workers = _default_workers() if workers is None else workers
+        self._normalised = Normalisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), white=255)
+        self._reported: set[str] = set()
+
+    def train_batches(
+        self,
+        order: Tensor,
+        batch_size: int,
+        *,
+        augment: str | None,
+        seed: int,
+        epoch: int,
+        start: int = 0,
+        rank: int = 0,
+        world: int = 1,
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `Dataset`; `augment` is None or "resized-crop-flip". A broken picture is named once and left out."""
+        if augment not in (None, "resized-crop-flip"):
+            raise unknown("augmentation of this dataset", augment, ["resized-crop-flip"])
+        parts = shares(len(order), batch_size, start=start, rank=rank, world=world)
+        reader = _Reader(self.folder, self._train, order, parts, (seed, epoch) if augment else None)
+        return self._batches(reader, self._report)
+
+    def test_batches(self, batch_size: int, *, rank: int = 0, world: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `Dataset`. A broken picture is an error: without it the accuracy would be of another test set."""
+        parts = shares(self.info.test, batch_size, rank=rank, world=world)
+        return self._batches(_Reader(self.folder, self._test, torch.arange(self.info.test), parts, None), _refuse)
+
+    def _batches(self, reader: "_Reader", on_broken: Callable[[list[str]], None]) -> Iterator[tuple[Tensor, Tensor]]:
+        # Its own generator: the loader draws a seed for its workers, and the global generator belongs to the training.
+        loader = DataLoader(
+            reader,
+            batch_size=None,
+            num_workers=self._workers,
+            generator=torch.Generator(),
+            pin_memory=torch.cuda.is_available(),
+        )
+        for pixels, labels, broken in loader:
+            on_broken(broken)
+            if broken and not len(labels):
+                raise AsniError(f"not one picture of a batch could be read; {broken[0]}")
+            yield self._normalised(pixels), labels
+
+    def _report(self, broken: list[str]) -> None:
+        for message in broken:
+            if message not in self._reported:
+                log.warning("%s; training goes on without it", message)
+                self._reported.add(message)
+
+
+class _Reader(torch.utils.data.Dataset[tuple[Tensor, Tensor, list[str]]]):
+    """Item k is a whole batch: its pictures as bytes, their labels, and a message for each picture left out."""
+
+    def __init__(
+        self, folder: Path, split: Split, order: Tensor, parts: list[range], draws: tuple[int, int] | None
+    ) -> None:
+        self._folder, self._split, self._order, self._parts, self._draws = folder, split, order, parts, draws
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __getitem__(self, batch: int) -> tuple[Tensor, Tensor, list[str]]:
+        pictures, labels, broken = [], [], []
+        for position in self._parts[batch]:
+            sample = int(self._order[position])
+            path = self._folder / os.fsdecode(self._split.paths[sample])
+            random = np.random.default_rng((*self._draws, 1, position)) if self._draws else None
+            try:
+                pictures.append(torch.from_numpy(read_picture(path, random)))
+                labels.append(int(self._split.labels[sample]))
+            except AsniError as error:
+                broken.append(str(error))
+        pixels = torch.stack(pictures) if pictures else torch.empty((0, 3, SIZE, SIZE), dtype=torch.uint8)
+        return pixels, torch.tensor(labels, dtype=torch.int64), broken
+
+
+def _refuse(broken: list[str]) -> None:
+    if broken:
+        raise AsniError(f"{broken[0]}; put a sound copy of it there")
+
+
+def _default_workers() -> int:
+    """The processors of this machine, shared among the processes that torchrun started on it."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(MOST_WORKERS, processors // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))

@@ -1,0 +1,197 @@
+"""Which pictures an ImageNet folder holds, and of which class they are; found once, then remembered while it holds.
+
+Labels are the positions of the classes among the sorted folders of `train/`.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+
+from asni.datasets.cache import keep
+from asni.errors import AsniError
+
+ENDINGS = (".jpeg", ".jpg")
+LAYOUT = "train/<class>/*.JPEG, and val/<class>/*.JPEG or val/*.JPEG with a file of labels"
+SOLUTION = "LOC_val_solution.csv"
+TRUTH = "ILSVRC2012_validation_ground_truth.txt"
+NUMBERING = "map_clsloc.txt"
+PUBLISHED_CLASSES = 1_000
+
+ByClass = dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Paths relative to the folder, as fixed-length bytes so that worker processes share them, and labels."""
+
+    paths: NDArray[np.bytes_]
+    labels: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, pictures: ByClass, classes: Sequence[str]) -> "Split":
+        """Put together in the order of the classes."""
+        paths = [os.fsencode(path) for name in classes for path in pictures[name]]
+        return cls(np.array(paths), np.repeat(np.arange(len(classes)), [len(pictures[name]) for name in classes]))
+
+
+@dataclass(frozen=True)
+class Index:
+    """The classes of a folder, and its pictures for training and test."""
+
+    classes: tuple[str, ...]
+    train: Split
+    test: Split
+
+
+def find_index(folder: Path, kept: Path) -> Index:
+    """The index of a folder: the one in the file `kept` unless something has changed, else a new one, then kept."""
+    train, test = _read(folder, kept) or _scan(folder, kept)
+    classes = tuple(sorted(train))
+    return Index(classes, Split.of(train, classes), Split.of(test, classes))
+
+
+def _scan(folder: Path, kept: Path) -> tuple[ByClass, ByClass]:
+    try:
+        train = _by_folder(folder, "train")
+        test = _by_folder(folder, "val") or _by_labels(folder, sorted(train))
+    except OSError as error:
+        raise AsniError(f"cannot read {error.filename} ({error.strerror})") from error
+    _check(folder, train, test)
+    _write(folder, kept, train, test)
+    return train, test
+
+
+def _by_folder(folder: Path, part: str) -> ByClass:
+    if not (folder / part).is_dir():
+        raise AsniError(f"{folder} has no folder {part}; ImageNet is laid out as {LAYOUT}")
+    names = sorted(entry.name for entry in os.scandir(folder / part) if entry.is_dir())
+    shown = track(names, f"{part}: looking for pictures", console=Console(stderr=True), disable=not sys.stderr.isatty())
+    return {name: _pictures(folder, f"{part}/{name}") for name in shown}
+
+
+def _pictures(folder: Path, place: str) -> list[str]:
+    names = (entry.name for entry in os.scandir(folder / place))
+    return sorted(f"{place}/{name}" for name in names if name.lower().endswith(ENDINGS))
+
+
+def _by_labels(folder: Path, classes: list[str]) -> ByClass:
+    pictures = _pictures(folder, "val")
+    if not classes or not pictures:
+        return {}
+    solution, truth = _beside(folder, SOLUTION), _beside(folder, TRUTH)
+    if solution is not None:
+        names = _from_solution(solution, pictures)
+    elif truth is not None:
+        names = _from_truth(truth, pictures, _numbering(folder, classes))
+    else:
+        raise AsniError(
+            f"{folder / 'val'} has neither class folders nor labels; put {SOLUTION} or {TRUTH} into {folder}"
+        )
+    found: ByClass = {name: [] for name in classes}
+    for picture, name in zip(pictures, names, strict=True):
+        if name not in found:
+            raise AsniError(f"{picture} is of class {name}, but {folder / 'train'} has no folder {name}")
+        found[name].append(picture)
+    return found
+
+
+def _from_solution(solution: Path, pictures: list[str]) -> list[str]:
+    """Kaggle's file: `ILSVRC2012_val_00000001,n01751748 <a box>` in each line, in any order."""
+    rows = (line.split(",", 1) for line in solution.read_text(errors="replace").splitlines()[1:] if "," in line)
+    named = {picture: answer.split(" ")[0] for picture, answer in rows}
+    try:
+        return [named[Path(picture).stem] for picture in pictures]
+    except KeyError as error:
+        raise AsniError(f"{solution} has no line for {error.args[0]}") from error
+
+
+def _from_truth(truth: Path, pictures: list[str], numbering: dict[int, str]) -> list[str]:
+    """The development kit's file: line k is the number of the class of the k-th picture by name."""
+    lines = truth.read_text(errors="replace").split()
+    if len(lines) != len(pictures):
+        raise AsniError(f"{truth} has {len(lines)} labels, but there are {len(pictures)} pictures in val")
+    for line, label in enumerate(lines, start=1):
+        if not label.isdecimal() or int(label) not in numbering:
+            raise AsniError(f"{truth}, line {line}: label {label} is out of range, 1 to {max(numbering)}")
+    return [numbering[int(label)] for label in lines]
+
+
+def _numbering(folder: Path, classes: list[str]) -> dict[int, str]:
+    """What the numbers of the truth file mean: the kit's own numbering, which is not that of the sorted classes."""
+    table = _beside(folder, NUMBERING)
+    if table is not None:
+        rows = re.findall(r"^(\S+) +(\d+)\b", table.read_text(errors="replace"), re.MULTILINE)
+        return {int(number): name for name, number in rows}
+    if len(classes) == PUBLISHED_CLASSES:
+        raise AsniError(
+            f"the numbers in {TRUTH} are those of ImageNet's development kit; put its {NUMBERING} "
+            f"(or {SOLUTION} instead of both) into {folder}"
+        )
+    # A folder of other classes was never numbered by the kit: there the sorted classes are counted from 1.
+    return dict(enumerate(classes, start=1))
+
+
+def _beside(folder: Path, name: str) -> Path | None:
+    return next((place / name for place in _label_places(folder) if (place / name).is_file()), None)
+
+
+def _label_places(folder: Path) -> list[Path]:
+    return [folder, folder / "val", *sorted(folder.glob("*devkit*/data"))]
+
+
+def _check(folder: Path, train: ByClass, test: ByClass) -> None:
+    if not train:
+        raise AsniError(f"{folder / 'train'} has no class folders; ImageNet is laid out as {LAYOUT}")
+    if not any(test.values()):
+        raise AsniError(f"{folder / 'val'} has no pictures; ImageNet is laid out as {LAYOUT}")
+    for part, here, there in (("train", train, test), ("val", test, train)):
+        if missing := sorted(there.keys() - here.keys()):
+            raise AsniError(
+                f"{folder / part} lacks {len(missing)} class folders that the other part has: {_some(missing)}"
+            )
+    if empty := sorted(name for name, pictures in train.items() if not pictures):
+        raise AsniError(f"{len(empty)} class folders of {folder / 'train'} have no pictures: {_some(empty)}")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _stamps(folder: Path, classes: Iterable[str]) -> dict[str, int | None]:
+    """Times of change of everything an index depends on: a folder's changes when a file in it comes or goes."""
+    folders = [f"{part}{name}" for part in ("train", "val") for name in ("", *(f"/{name}" for name in classes))]
+    labels = [place / name for place in _label_places(folder) for name in (SOLUTION, TRUTH, NUMBERING)]
+    return {str(path): _changed(path) for path in (*(folder / name for name in folders), *labels)}
+
+
+def _changed(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _read(folder: Path, kept: Path) -> tuple[ByClass, ByClass] | None:
+    try:
+        content = json.loads(kept.read_text())
+        train, test = content["train"], content["val"]
+        return (train, test) if content["stamps"] == _stamps(folder, sorted(train)) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(folder: Path, kept: Path, train: ByClass, test: ByClass) -> None:
+    content = {"stamps": _stamps(folder, sorted(train)), "train": train, "val": test}
+    # A cache that cannot be written costs a scan the next time, nothing more.
+    with suppress(OSError):
+        keep(kept, json.dumps(content).encode())

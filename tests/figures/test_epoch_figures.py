@@ -1,0 +1,71 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_runs import make_run, random_weights
+from matplotlib.lines import Line2D
+
+from asni.figures import schedule, training
+
+
+def line(lines: list[Line2D], label: str) -> tuple[list[float], list[float]]:
+    found = next(each for each in lines if each.get_label() == label)
+    return np.asarray(found.get_xdata()).tolist(), np.asarray(found.get_ydata()).tolist()
+
+
+def test_the_papers_five_schedules_start_apart_and_end_together() -> None:
+    lines = schedule(90, 0.8).axes[0].get_lines()
+    gammas = [f"$\\gamma$ = {gamma}" for gamma in ("1", "3", "9 (E/10)", "20", "100")]
+    assert [str(each.get_label()) for each in lines] == gammas
+    starts = [line(lines, label)[1][0] for label in gammas]
+    assert starts == sorted(starts)
+    assert starts[0] < 1e-9
+    assert starts[-1] > 50
+    assert [line(lines, label)[1][-1] for label in gammas] == pytest.approx([80] * 5)
+
+
+def test_the_sparsity_of_the_run_lies_on_top(tmp_path: Path) -> None:
+    run = make_run(tmp_path, random_weights("fc"), sparsity=(0.0, 0.25, 0.5))
+    assert line(schedule(3, 0.5, run=run).axes[0].get_lines(), "this run") == ([0, 1, 2], [0, 25, 50])
+
+
+def test_training_shows_accuracy_and_sparsity_of_every_run(tmp_path: Path) -> None:
+    dense = make_run(tmp_path / "a", random_weights("fc"), (90.0, 97.0), (0.0, 0.0))
+    sparse = make_run(tmp_path / "b", random_weights("fc"), (80.0, 96.0), (0.1, 0.9))
+    above, below = training({"dense": dense, "asni-1": sparse}).axes
+    assert line(above.get_lines(), "dense") == ([0, 1], [90, 97])
+    assert line(above.get_lines(), "ASNI-I") == ([0, 1], [80, 96])
+    assert line(below.get_lines(), "ASNI-I") == ([0, 1], [10, 90])
+
+
+def test_runs_differ_in_more_than_colour(tmp_path: Path) -> None:
+    run = make_run(tmp_path, random_weights("fc"))
+    lines = training({f"method {number}": run for number in range(9)}).axes[0].get_lines()
+    assert len({(each.get_color(), each.get_marker()) for each in lines}) == 9
+    assert len({(each.get_marker(), str(each.get_linestyle())) for each in lines[:7]}) == 7
+
+
+def test_a_nan_is_a_gap_and_the_point_between_two_gaps_is_marked(tmp_path: Path) -> None:
+    accuracy = [90.0] * 97 + [None, 95.0, None]
+    run = make_run(tmp_path, random_weights("fc"), accuracy, [0.5] * 100)
+    figure = training({"asni": run})
+    drawn = figure.axes[0].get_lines()[0]
+    assert np.flatnonzero(np.isnan(np.asarray(drawn.get_ydata()))).tolist() == [97, 99]
+    marked = drawn.get_markevery()
+    assert isinstance(marked, list)
+    assert 98 in marked
+    figure.savefig(tmp_path / "gaps.png")
+
+
+def test_a_run_of_nothing_but_nan_still_draws(tmp_path: Path) -> None:
+    run = make_run(tmp_path, random_weights("fc"), [None, None], [None, None])
+    training({"asni": run}).savefig(tmp_path / "nan.png")
+    schedule(2, float("nan"), run=run).savefig(tmp_path / "nan.svg")
+    assert (tmp_path / "nan.png").stat().st_size > 0
+
+
+def test_the_accuracy_axis_holds_every_epoch_after_the_first_tenth(tmp_path: Path) -> None:
+    accuracy = [10.0, 20.0, *[95.0] * 17, 60.0]
+    low, high = training({"asni": make_run(tmp_path, random_weights("fc"), accuracy, [0.5] * 20)}).axes[0].get_ylim()
+    assert 20 < low < 60
+    assert high > 95

@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_runs import make_run, random_weights
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+
+from asni.figures import layer_sparsity
+
+RESNET = ["conv1", "layer1.0.conv1", "layer1.0.conv2", "layer2.0.conv1", "layer2.0.downsample.0", "linear"]
+
+
+def bars(run: Path) -> list[Rectangle]:
+    return [patch for patch in layer_sparsity(run).axes[0].patches if isinstance(patch, Rectangle)]
+
+
+def test_bars_are_the_pruned_percent_of_each_layer(tmp_path: Path) -> None:
+    weights = {"a.weight": np.array([[1, 0, 0, 0]], np.float32), "b.weight": np.array([[1, 1]], np.float32)}
+    run = make_run(tmp_path, weights)
+    assert [bar.get_height() for bar in bars(run)] == [75, 0]
+    (level,) = layer_sparsity(run).axes[0].get_lines()
+    assert level.get_label() == "whole network 50.0 %"
+    assert np.asarray(level.get_ydata()).tolist() == pytest.approx([50, 50])
+
+
+def test_a_resnet_shows_stages_by_colour_and_special_layers_by_hatch(tmp_path: Path) -> None:
+    run = make_run(tmp_path, random_weights(*RESNET))
+    drawn = bars(run)
+    colours = [to_hex(bar.get_facecolor()) for bar in drawn]
+    assert colours[0] == colours[5] == "#000000"
+    assert colours[1] == colours[2] != colours[3] == colours[4]
+    stem, first, inner, second, skip, last = (bar.get_hatch() for bar in drawn)
+    assert first == second
+    assert len({first, skip, ""}) == 3
+    assert not stem
+    assert not inner
+    assert not last
+    assert [text.get_text() for text in layer_sparsity(run).axes[0].texts][-2:] == ["stage 1", "stage 2"]
+
+
+def test_another_network_has_one_colour_and_no_hatch(tmp_path: Path) -> None:
+    drawn = bars(make_run(tmp_path, random_weights("linear1", "linear2", "linear3")))
+    assert len({bar.get_facecolor() for bar in drawn}) == 1
+    assert not any(bar.get_hatch() for bar in drawn)
