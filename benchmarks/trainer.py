@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from itertools import count, islice
 from pathlib import Path
 
@@ -46,7 +45,8 @@ def _asni_step(fabric: Fabric, recipe: recipes.Recipe) -> float:
         optimizer = make_optimizer(network, recipe)
         if sparse:
             ASNI(network, optimizer, sparsity=0.97, epochs=50, steps_per_epoch=10**9).prune(0.5)
-        return partial(train_step, fabric, *fabric.setup(network, optimizer), images, labels)
+        model, stepper = fabric.setup(network, optimizer)
+        return lambda: train_step(fabric, model, stepper, images, labels)
 
     rounds = 1000 if recipe.network == "fc" else 30
     taken = seconds({"dense": contestant(sparse=False), "ASNI-I": contestant(sparse=True)}, rounds)

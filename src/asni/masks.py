@@ -93,9 +93,11 @@ def _value_of_rank(
     total = sum(score.numel() for score in scores.values())
     # NumPy's partition is far faster than topk or kthvalue, but slow where most values are equal. In a network that is
     # sparse already most are zero, so these are counted and left out.
-    nonzeros, zeros, end = np.empty(total, dtype=np.float64 if double else np.float32), 0, 0
+    dtype = torch.float64 if double else torch.float32
+    nonzeros: np.ndarray = torch.empty(total, dtype=dtype).numpy()
+    zeros = end = 0
     for name, score in scores.items():
-        values = by(score.detach()).cpu()
+        values = by(score.detach()).to("cpu", dtype)
         _require_finite(name, values)
         values = values.flatten() if within is None else values[within[name].cpu()]
         found = int(torch.count_nonzero(values))

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_runs import make_run, random_weights
 from matplotlib.lines import Line2D
 
 from asni.figures import schedule, training
+from tests.figures.made_runs import make_run, random_weights
 
 
 def line(lines: list[Line2D], label: str) -> tuple[list[float], list[float]]:

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import matplotlib
 import pytest
-from made_runs import make_run, random_weights
 
 from asni.errors import AsniError
 from asni.figures import investigation, save, schedule
+from tests.figures.made_runs import make_run, random_weights
 
 WEIGHTS = random_weights("linear1", "linear2")
 

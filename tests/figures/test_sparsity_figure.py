@@ -2,11 +2,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_runs import make_run, random_weights
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from asni.figures import layer_sparsity
+from tests.figures.made_runs import make_run, random_weights
 
 RESNET = ["conv1", "layer1.0.conv1", "layer1.0.conv2", "layer2.0.conv1", "layer2.0.downsample.0", "linear"]
 

@@ -3,13 +3,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from made_runs import make_run, random_weights
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 from safetensors.numpy import save_file
 
 from asni.errors import AsniError
 from asni.figures import layer_distributions, network_distribution
+from tests.figures.made_runs import make_run, random_weights
 
 
 def texts(figure: Figure) -> list[str]:

@@ -1,0 +1,54 @@
+import torch
+from torch import nn
+
+from asni.methods.amenable import amenable
+
+
+def linear(*weights: float) -> nn.Linear:
+    layer = nn.Linear(len(weights), 1)
+    layer.weight.data.copy_(torch.tensor([weights]))
+    layer.bias.data.fill_(7.0)
+    return layer
+
+
+def test_each_layer_gets_its_own_two_means() -> None:
+    first, second = linear(1.0, 2.0, 0.0, -4.0), linear(0.5, -0.1, -0.3)
+    numbers = amenable(nn.Sequential(first, second))
+    assert first.weight.tolist() == [[1.5, 1.5, 0.0, -4.0]]
+    torch.testing.assert_close(second.weight.data, torch.tensor([[0.5, -0.2, -0.2]]))
+    assert numbers.c_plus == {"0.weight": 1.5, "1.weight": 0.5}
+    assert numbers.c_minus["0.weight"] == -4.0
+
+
+def test_biases_start_at_zero_and_norms_anew() -> None:
+    layer, norm = linear(1.0, -1.0), nn.BatchNorm1d(1)
+    model = nn.Sequential(layer, norm)
+    model(torch.randn(4, 2))
+    norm.weight.data.fill_(3.0)
+    amenable(model)
+    assert layer.bias.item() == 0.0
+    assert norm.state_dict() == nn.BatchNorm1d(1).state_dict()
+
+
+def test_a_sign_that_a_layer_lacks_has_no_centroid() -> None:
+    empty = linear(0.0, 0.0)
+    numbers = amenable(nn.Sequential(linear(1.0, 3.0), empty))
+    assert numbers.c_minus == {}
+    assert numbers.c_plus == {"0.weight": 2.0}
+    assert empty.weight.tolist() == [[0.0, 0.0]]
+
+
+def test_the_output_holds_what_was_learned_and_what_to_start_from() -> None:
+    model = linear(1.0, 3.0, 0.0, -5.0)
+    numbers = amenable(model)
+    assert numbers.theta_hat["weight"].tolist() == [[1.0, 3.0, 0.0, -5.0]]
+    assert numbers.theta_hat["bias"].tolist() == [7.0]
+    assert numbers.theta_0["weight"].tolist() == model.weight.tolist() == [[2.0, 2.0, 0.0, -5.0]]
+    assert numbers.mask["weight"].tolist() == [[True, True, False, True]]
+
+
+def test_a_mask_is_carried_not_read_off_the_zeros() -> None:
+    model = linear(1.0, 3.0, 0.0, -5.0)
+    numbers = amenable(model, {"weight": torch.tensor([[True, False, True, True]])})
+    assert model.weight.tolist() == [[1.0, 0.0, 0.0, -5.0]]
+    assert numbers.mask["weight"].tolist() == [[True, False, True, True]]
