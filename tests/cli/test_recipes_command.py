@@ -1,0 +1,85 @@
+import json
+
+import pytest
+
+from tests.cli.calling import Command
+
+# The closed forms of the paper's rows; the first seven equal its own numbers within 5 weights.
+NONZEROS = {
+    "mnist-fc": 8_330,
+    "mnist-conv2": 86_364,
+    "mnist-conv4": 39_827,
+    "mnist-conv6": 51_420,
+    "cifar10-conv2": 141_363,
+    "cifar10-conv4": 134_183,
+    "cifar10-conv6": 164_622,
+    "cifar10-vgg11": 352_739,
+    "cifar10-vgg13": 266_840,
+    "cifar10-vgg16": 270_226,
+    "cifar10-resnet18": 426_885,
+    "imagenet-resnet50-80": 5_166_147,
+    "imagenet-resnet50-90": 2_647_480,
+}
+
+
+@pytest.mark.parametrize(("recipe", "nonzeros"), NONZEROS.items())
+def test_the_plan_ends_at_the_paper_s_nonzeros(command: Command, recipe: str, nonzeros: int) -> None:
+    assert json.loads(command("plan", recipe, "--json").out)["nonzeros"] == nonzeros
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 10, 333])
+def test_a_plan_of_another_length_ends_at_the_same_nonzeros(command: Command, epochs: int) -> None:
+    facts = json.loads(command("plan", "mnist-fc", "--epochs", str(epochs), "--json").out)
+    assert facts["nonzeros"] == facts["schedule"][-1]["nonzeros"] == 8_330
+    assert facts["gamma"] == epochs / 10
+
+
+def test_a_plan_in_full(command: Command) -> None:
+    facts = json.loads(command("plan", "mnist-fc", "--json").out)
+    schedule = facts.pop("schedule")
+    assert [entry["epoch"] for entry in schedule] == list(range(50))
+    assert {key: facts[key] for key in ("parameters", "prunable", "epochs", "steps_per_epoch")} == {
+        "parameters": 266_610,
+        "prunable": 266_200,
+        "epochs": 50,
+        "steps_per_epoch": 1000,
+    }
+    assert facts["sparsity"] == pytest.approx(1 - 7_920 / 266_200)
+    assert facts["total_sparsity"] == pytest.approx(1 - 8_330 / 266_610)
+    assert facts["alpha"] == pytest.approx(98.0)
+
+
+def test_a_plan_for_a_person(command: Command) -> None:
+    printed = command("plan", "mnist-fc").out
+    assert "266,610 parameters, 266,200 of them prunable" in printed
+    assert "ends with 8,330 nonzeros" in printed
+
+
+def test_the_recipes_stand_beside_the_paper(command: Command) -> None:
+    lines = command("recipes").out.splitlines()
+    assert len(lines) == 15
+    conv6 = next(line for line in lines if line.startswith("cifar10-conv6"))
+    assert conv6.split() == ["cifar10-conv6", "2,262,602", "30", "1,000", "60", "164,622", "164,624", "7"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "mnits-fc"], "did you mean 'mnist-fc'?"),
+        (["plan", "mnist-fc", "--epoch", "3"], "--epochs"),
+        (["plan", "mnist-fc", "--sparsity", "97"], "sparsity = 97.0"),
+        (["plan", "mnist-fc", "--sparsity", "1"], "sparsity = 1.0"),
+        (["plan", "mnist-fc", "--epochs", "0"], "epochs = 0"),
+        (["plan", "nowhere.toml"], "no recipe file 'nowhere.toml'"),
+        (["train", "digits-fc", "--method", "asny"], "did you mean 'asni'?"),
+        (["train", "digits-fc", "--lr", "-1"], "lr = -1.0"),
+        (["train", "digits-fc", "--precision", "fp8"], "fp8"),
+        (["data", "get", "minst"], "did you mean 'mnist'?"),
+        (["trian", "digits-fc"], "train"),
+    ],
+)
+def test_a_mistake_is_told_with_the_nearest_right_word(command: Command, arguments: list[str], said: str) -> None:
+    answer = command(*arguments)
+    assert answer.status == 2
+    assert said in answer.err
+    assert "Traceback" not in answer.err

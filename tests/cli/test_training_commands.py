@@ -1,0 +1,59 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import Command
+
+
+def test_an_investigation_trains_four_variants_and_a_second_call_none(command: Command, tmp_path: Path) -> None:
+    arguments = ("investigate", "digits-fc", "--epochs", "8", "--out", str(tmp_path), "--json")
+    rows = json.loads(command(*arguments).out)
+    assert [row["variant"] for row in rows] == ["dense", "asni-1", "asni-2", "original"]
+    assert [row["nonzeros"] for row in rows] == [50_610, 2_920, 2_920, 2_920]
+    assert all(50 < row["accuracy"] <= 100 and row["seconds"] > 0 for row in rows)
+    home = tmp_path / "digits-fc--epochs-8" / "seed-0"
+    assert {"schedule.png", "layer-sparsity.svg"} <= {path.name for path in (home / "figures").iterdir()}
+
+    again = command(*arguments)
+    assert json.loads(again.out) == rows
+    assert "already done" in again.err
+
+
+def test_the_answer_to_finished_work_does_not_wait_for_torch(command: Command, tmp_path: Path) -> None:
+    arguments = ["investigate", "digits-fc", "--epochs", "1", "--out", str(tmp_path)]
+    command(*arguments)
+    program = f"import sys; from asni.cli import main; sys.argv = {['asni', *arguments]!r}\n"
+    program += "try: main()\nfinally: assert not {'torch', 'matplotlib'} & set(sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "2,920" in answer.stdout
+
+
+def test_a_training_says_what_came_out_and_where(command: Command, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    answer = command("train", "digits-fc", "--epochs", "1", "--method", "asni-2", "--out", str(out), "--json")
+    result = json.loads(answer.out)
+    assert (result["stage"], result["nonzeros"], result["directory"]) == ("asni-2", 2_920, str(out))
+    assert (out / "weights.safetensors").exists()
+    assert (out / "asni-1" / "weights.safetensors").exists()
+
+
+def test_runs_go_to_a_place_that_names_what_was_asked(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command("train", "digits-fc", "--epochs", "1", "--seed", "3", "--method", "dense")
+    assert (tmp_path / "runs" / "digits-fc--epochs-1" / "seed-3" / "dense" / "result.json").exists()
+
+
+def test_a_user_s_own_recipe_with_a_misspelt_key_gets_the_nearest(command: Command, tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text(
+        'dataset = "digits"\nnetwork = "fc"\n[training]\nepoch = 3\nbatch_size = 10\noptimizer = "adam"\nlr = 0.1\n'
+        "[pruning]\nsparsity = 0.9\n"
+    )
+    answer = command("train", str(recipe))
+    assert answer.status == 2
+    assert "training.epoch: no such key; did you mean 'epochs'?" in answer.err
