@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from asni.datasets import memory
+from asni.datasets.augmentation import CropFlip
 from asni.datasets.memory import Arrays, InMemory
 from asni.datasets.normalisation import Normalisation
 from asni.errors import AsniError, UsageError
@@ -72,6 +73,13 @@ def test_how_many_batches_are_prepared_together_changes_nothing(monkeypatch: pyt
     monkeypatch.setattr(memory, "CHUNK_BYTES", 1)
     alone = train(made(), augment="crop-flip")
     assert all(torch.equal(a, b) for (a, _), (b, _) in zip(together, alone, strict=True))
+
+
+def test_each_position_of_the_epoch_has_its_own_draw() -> None:
+    draws = CropFlip.draw(23, seed=0, epoch=0)
+    expected = draws.apply(pictures(23)[::-1], np.arange(23))
+    images = torch.cat([images for images, _ in train(made(), augment="crop-flip")])
+    assert torch.equal(images, Normalisation([10, 20], [2, 4], white=1)(expected))
 
 
 def test_augmentation_depends_on_seed_and_epoch() -> None:

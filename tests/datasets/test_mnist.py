@@ -21,6 +21,7 @@ def test_an_idx_file_of_images_keeps_its_shape() -> None:
     "data",
     [
         b"",
+        b"hello",
         b"\0\0\x08",
         b"\0\0\x08\0",
         b"\0\0\x0d\x01\0\0\0\x01abcd",

@@ -98,13 +98,12 @@ class ImageNet:
             batch_size=None,
             num_workers=self._workers,
             generator=torch.Generator(),
-            pin_memory=torch.cuda.is_available(),
         )
         for pixels, labels, broken in loader:
             on_broken(broken)
             if broken and not len(labels):
                 raise AsniError(f"not one picture of a batch could be read; {broken[0]}")
-            yield self._normalised(pixels), labels
+            yield self._normalised(pixels.numpy()), labels
 
     def _report(self, broken: list[str]) -> None:
         for message in broken:

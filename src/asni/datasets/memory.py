@@ -35,8 +35,8 @@ class InMemory:
         _check(arrays, classes)
         channels, height, width = arrays.train_images.shape[1:]
         self.info = Info((channels, height, width), classes, len(arrays.train_labels), len(arrays.test_labels))
-        self._train = torch.from_numpy(arrays.train_images), torch.from_numpy(arrays.train_labels).long()
-        self._test = torch.from_numpy(arrays.test_images), torch.from_numpy(arrays.test_labels).long()
+        self._train = arrays.train_images, arrays.train_labels.astype(np.int64)
+        self._test = arrays.test_images, arrays.test_labels.astype(np.int64)
         self._normalised = normalised
 
     def train_batches(
@@ -56,33 +56,31 @@ class InMemory:
             raise unknown("augmentation of this dataset", augment, ["crop-flip"])
         draws = CropFlip.draw(len(order), seed=seed, epoch=epoch) if augment else None
         parts = shares(len(order), batch_size, start=start, rank=rank, world=world)
-        return self._batches(self._train, order, parts, batch_size, draws)
+        return self._batches(self._train, order.numpy(), parts, batch_size, draws)
 
     def test_batches(self, batch_size: int, *, rank: int = 0, world: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
         """See `Dataset`."""
         parts = shares(self.info.test, batch_size, rank=rank, world=world)
-        return self._batches(self._test, torch.arange(self.info.test), parts, batch_size, None)
+        return self._batches(self._test, np.arange(self.info.test), parts, batch_size, None)
 
     def _batches(
         self,
-        data: tuple[Tensor, Tensor],
-        order: Tensor,
+        data: tuple[NDArray[np.uint8], NDArray[np.int64]],
+        order: NDArray[np.int64],
         parts: list[range],
         batch_size: int,
         draws: CropFlip | None,
     ) -> Iterator[tuple[Tensor, Tensor]]:
         images, labels = data
-        together = max(1, CHUNK_BYTES // (4 * images[0].numel() * batch_size))
+        together = max(1, CHUNK_BYTES // (4 * images[0].size * batch_size))
         for chunk in (parts[first : first + together] for first in range(0, len(parts), together)):
-            positions = torch.cat([torch.arange(part.start, part.stop) for part in chunk])
-            chosen = order[positions]
-            pixels = images.index_select(0, chosen)
+            positions = np.concatenate([np.arange(part.start, part.stop) for part in chunk])
+            pixels = images[order[positions]]
             if draws is not None:
-                pixels = torch.from_numpy(draws.apply(pixels.numpy(), positions.numpy()))
+                pixels = draws.apply(pixels, positions)
+            floats, numbers = self._normalised(pixels), torch.from_numpy(labels[order[positions]])
             sizes = [len(part) for part in chunk]
-            yield from zip(
-                self._normalised(pixels).split_with_sizes(sizes), labels[chosen].split_with_sizes(sizes), strict=True
-            )
+            yield from zip(floats.split_with_sizes(sizes), numbers.split_with_sizes(sizes), strict=True)
 
 
 def _check(arrays: Arrays, classes: int) -> None:

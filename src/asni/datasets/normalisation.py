@@ -2,23 +2,28 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
 class Normalisation:
-    """`(byte - mean) / std` by channel; mean and std are given on the scale of 0 to `white`.
+    """`(byte - mean) / std` by channel; mean and std are given on the scale of 0 to 1, where 1 is `white`.
 
-    >>> Normalisation([0.5], [0.25], white=255)(torch.tensor([[[[0, 255]]]], dtype=torch.uint8))
+    >>> Normalisation([0.5], [0.25], white=255)(np.array([[[[0, 255]]]], dtype=np.uint8))
     tensor([[[[-2.,  2.]]]])
     """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], *, white: float) -> None:
-        deviation = torch.tensor(std).view(-1, 1, 1)
-        self._scale = 1 / (white * deviation)
-        self._shift = -torch.tensor(mean).view(-1, 1, 1) / deviation
+        deviation = np.array(std, dtype=np.float32).reshape(-1, 1, 1)
+        self._scale = 1 / (np.float32(white) * deviation)
+        self._shift = -np.array(mean, dtype=np.float32).reshape(-1, 1, 1) / deviation
 
-    def __call__(self, pixels: Tensor) -> Tensor:
+    def __call__(self, pixels: NDArray[np.uint8]) -> Tensor:
         """Images of bytes (count, channels, height, width) as float32."""
-        # In place after one conversion: measured faster than addcmul, and than promotion of bytes inside mul.
-        return pixels.float().mul_(self._scale).add_(self._shift)
+        # NumPy on purpose: torch would wait for its threads, on a busy machine a hundred times longer than this takes.
+        floats = pixels.astype(np.float32)
+        floats *= self._scale
+        floats += self._shift
+        return torch.from_numpy(floats)
