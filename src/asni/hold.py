@@ -8,12 +8,13 @@ from torch import Tensor, nn
 
 from asni.errors import AsniError
 from asni.masks import Masks, nonzero_masks, prunable, require_same_on_every_rank
+from asni.pruner import Pruner
 
 # These leave a weight and its state at zero where its gradient and its state are zero.
 ZERO_GRADIENT_HOLDS = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 
 
-class Hold:
+class Hold(Pruner):
     """Holds pruned weights and their optimiser state at exactly zero, through hooks on the optimiser alone.
 
     The model is not touched: same class, same state_dict, deepcopy works. Without `masks`, the zeros of the
@@ -29,17 +30,10 @@ class Hold:
     """
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, masks: Mapping[str, Tensor] | None = None):
+        super().__init__(optimizer)
         self.weights = prunable(model)
-        self.optimizer = optimizer
         self._bits: dict[str, Tensor] = {}
-        self._hooks = [
-            optimizer.register_step_pre_hook(self._before_step),
-            optimizer.register_step_post_hook(self._after_step),
-        ]
         self.masks = nonzero_masks(model) if masks is None else dict(masks)
-
-    def after_step(self) -> None:
-        """Called after each step that the optimiser really took; methods that prune do it here."""
 
     @property
     def masks(self) -> Masks:
@@ -57,44 +51,21 @@ class Hold:
         self._zero_weights_and_state()
 
     def state_dict(self) -> dict[str, Any]:
-        return {"masks": self.masks}
+        return {**super().state_dict(), "masks": self.masks}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
         self.masks = state["masks"]
 
-    def detach(self) -> None:
-        """Take the hooks off the optimiser; the weights stay as they are."""
-        for hook in self._hooks:
-            hook.remove()
-
-    def _before_step(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        this, *rest = args
-        closure = rest[0] if rest else kwargs.get("closure")
-        if closure is None:
-            self._zero_gradients()
-            return None
-
-        def masked_closure() -> Any:
-            loss = closure()
-            self._zero_gradients()
-            return loss
-
-        return (this,), {"closure": masked_closure}
-
-    def _after_step(self, *_: Any) -> None:
-        # A fused optimiser under a gradient scaler is called even when the scaler has it skip the step.
-        found_inf = getattr(self.optimizer, "found_inf", None)
-        if found_inf is not None and found_inf.item():
-            return
-        if type(self.optimizer) not in ZERO_GRADIENT_HOLDS:
-            self._zero_weights_and_state()
-        self.after_step()
-
-    def _zero_gradients(self) -> None:
+    def before_step(self) -> None:
         for name, bits in self._bits.items():
             gradient = self.weights[name].grad
             if gradient is not None:
                 _zero_pruned(gradient, bits)
+
+    def settle(self) -> None:
+        if type(self.optimizer) not in ZERO_GRADIENT_HOLDS:
+            self._zero_weights_and_state()
 
     def _zero_weights_and_state(self) -> None:
         for name, bits in self._bits.items():

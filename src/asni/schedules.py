@@ -2,12 +2,14 @@
 
 A schedule answers one question: which fraction of the prunable weights is zero after epoch `epoch` of `epochs`,
 counted from 0? The last pruning follows the last epoch but one, so that the last epoch can heal; a training of a
-single epoch is pruned after it.
+single epoch is pruned after it. Where a network is pruned every so many steps, those steps are its epoch here.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from asni.errors import UsageError
 
 Schedule = Callable[[int, int], float]
 
@@ -67,5 +69,109 @@ class Sigmoid:
 
     def _log_sigmoid(self, epoch: int, epochs: int) -> float:
         gamma = epochs / 10 if self.gamma is None else self.gamma
-        x = (epoch - self.beta * epochs) / gamma
-        return min(x, 0.0) - math.log1p(math.exp(-abs(x)))
+        return log_sigmoid((epoch - self.beta * epochs) / gamma)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The same share in every pruning: `p = final * x`, where x runs from 0 to 1 between `begin` and `end`.
+
+    `begin` and `end` are fractions of the way to the last pruning.
+
+    >>> [Linear(final=0.9)(epoch, 12) for epoch in (0, 5, 10, 11)]
+    [0.0, 0.45, 0.9, 0.9]
+    """
+
+    final: float
+    begin: float = 0.0
+    end: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_order(self.begin, self.end)
+
+    def __call__(self, epoch: int, epochs: int) -> float:
+        return self.final * way(epoch, epochs, self.begin, self.end)
+
+
+@dataclass(frozen=True)
+class Cubic:
+    """Fast at first, slow at last: `p = final * (1 - (1 - x)^3)` (Zhu and Gupta 2017, "To prune, or not to prune").
+
+    x runs from 0 to 1 between `begin` and `end`, fractions of the way to the last pruning.
+
+    >>> [Cubic(final=0.8)(epoch, 12) for epoch in (0, 5, 10, 11)]
+    [0.0, 0.7000000000000001, 0.8, 0.8]
+    """
+
+    final: float
+    begin: float = 0.0
+    end: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_order(self.begin, self.end)
+
+    def __call__(self, epoch: int, epochs: int) -> float:
+        return self.final * (1 - (1 - way(epoch, epochs, self.begin, self.end)) ** 3)
+
+
+@dataclass(frozen=True)
+class OneCycle:
+    """Hubens et al. 2021, "One-cycle pruning": `p = final * (1 + e^(b-a)) / (1 + e^(b-ax))`, x from 0 to 1.
+
+    As published, its first value is not 0 but a little above it.
+
+    >>> [round(OneCycle(final=0.9)(epoch, 12), 3) for epoch in (0, 5, 10, 11)]
+    [0.006, 0.793, 0.9, 0.9]
+    """
+
+    final: float
+    a: float = 14.0
+    b: float = 5.0
+
+    def __call__(self, epoch: int, epochs: int) -> float:
+        x = way(epoch, epochs)
+        return self.final * math.exp(log_sigmoid(self.a * x - self.b) - log_sigmoid(self.a - self.b))
+
+
+@dataclass(frozen=True)
+class Step:
+    """All at once: 0 until the fraction `at` of the way to the last pruning, `final` from there.
+
+    >>> [Step(final=0.9)(epoch, 12) for epoch in (0, 4, 5, 11)]
+    [0.0, 0.0, 0.9, 0.9]
+    """
+
+    final: float
+    at: float = 0.5
+
+    def __post_init__(self) -> None:
+        require_order(0.0, self.at)
+
+    def __call__(self, epoch: int, epochs: int) -> float:
+        return self.final if way(epoch, epochs, 0.0, self.at) == 1 else 0.0
+
+
+def way(epoch: int, epochs: int, begin: float = 0.0, end: float = 1.0) -> float:
+    """How far the pruning has come: 0 up to `begin`, 1 from `end` on, both fractions of the way to the last one.
+
+    >>> [way(epoch, 12, begin=0.2, end=0.6) for epoch in (0, 2, 4, 6, 11)]
+    [0.0, 0.0, 0.5, 1.0, 1.0]
+    """
+    last = last_pruning(epochs)
+    first, full = begin * last, end * last
+    if epoch >= min(full, last):
+        return 1.0
+    return max((epoch - first) / (full - first), 0.0)
+
+
+def require_order(begin: float, end: float) -> None:
+    if not 0 <= begin < end <= 1:
+        raise UsageError(
+            f"a pruning that begins at {begin} and ends at {end} of the way is not possible: "
+            "it begins at 0 or later and ends after that, at 1 or before."
+        )
+
+
+def log_sigmoid(x: float) -> float:
+    """log(sigmoid(x)) without overflow."""
+    return min(x, 0.0) - math.log1p(math.exp(-abs(x)))

@@ -16,13 +16,13 @@ from asni.datasets import epoch_order
 from asni.environment import environment
 from asni.errors import AsniError, StoppedError, UsageError
 from asni.files import write_atomically
-from asni.hold import Hold
 from asni.masks import count, prunable
 from asni.progress import Bar, Progress
+from asni.pruner import Pruner
 from asni.recipes import Recipe, lr_at
 from asni.runs import Job, Run
 
-Plug = Callable[[nn.Module, torch.optim.Optimizer], Hold | None]
+Plug = Callable[[nn.Module, torch.optim.Optimizer], Pruner | None]
 """Makes a method's pruner for one round, or nothing for a dense one."""
 
 TEST_BATCH = 1000

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from asni.methods.amenable import asni_2, original
 from asni.methods.asni import asni_1
 from asni.methods.dense import dense
+from asni.methods.gmp import gmp
+from asni.methods.magnitude import magnitude
 
 if TYPE_CHECKING:
     from asni.runs import Run
@@ -16,4 +18,6 @@ METHODS: "dict[str, Callable[[Trainer], Run]]" = {
     "asni": asni_1,
     "asni-2": asni_2,
     "original": original,
+    "gmp": gmp,
+    "magnitude": magnitude,
 }

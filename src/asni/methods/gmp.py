@@ -1,0 +1,54 @@
+"""Gradual magnitude pruning: Zhu and Gupta 2017, "To prune, or not to prune" (arXiv 1710.01878)."""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from asni.gradual import GradualMagnitude, total_steps, update_interval
+from asni.methods.one_round import one_round
+from asni.schedules import Cubic
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+
+class GMP(GradualMagnitude):
+    """Prunes every 100 steps to `s_t = sparsity * (1 - (1 - (t - t_0) / (n dt))^3)`.
+
+    Zhu and Gupta leave t_0 and n to the user; pruning from 20 % to 80 % of the training is the choice of the ImageNet
+    baseline in Kusupati et al. 2020. They prune every layer alike; here the threshold is global, as in every method of
+    this package, so that methods differ in one thing at a time and end with the same number of weights.
+
+    >>> model = nn.Linear(10, 10)
+    >>> pruner = GMP(model, torch.optim.Adam(model.parameters()), sparsity=0.9, epochs=50, steps_per_epoch=1000)
+    >>> pruner.every, pruner.prunings
+    (100, 500)
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        sparsity: float,
+        epochs: int,
+        steps_per_epoch: int,
+        begin: float = 0.2,
+        end: float = 0.8,
+        every: int | None = None,
+    ):
+        steps = total_steps(epochs, steps_per_epoch)
+        super().__init__(
+            model,
+            optimizer,
+            schedule=Cubic(sparsity, begin, end),
+            steps=steps,
+            every=update_interval(steps) if every is None else every,
+        )
+
+
+def gmp(trainer: "Trainer") -> "Run":
+    """One round of training, pruned along the cubic."""
+    return one_round(trainer, "gmp", GMP)

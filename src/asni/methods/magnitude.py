@@ -1,0 +1,50 @@
+"""Train, prune, fine-tune: Han et al. 2015, "Learning both weights and connections" (arXiv 1506.02626)."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from asni.gradual import GradualMagnitude, total_steps, update_interval
+from asni.methods.one_round import one_round
+from asni.schedules import Step
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+
+class Magnitude(GradualMagnitude):
+    """Prunes once, half way: the first half of the steps trains the dense network, the second half what survived.
+
+    Han et al. train to the end and then train again about as long; here both share the steps of one training, so that
+    it costs what every other method costs. The optimiser and its rate go on as they were. Their threshold is a multiple
+    of each layer's standard deviation, the same multiple in all of them: so a weight is ranked by `|w| / std(layer)`.
+
+    >>> model = nn.Linear(10, 10)
+    >>> pruner = Magnitude(model, torch.optim.Adam(model.parameters()), sparsity=0.9, epochs=4, steps_per_epoch=250)
+    >>> [pruner.schedule(pruning, pruner.prunings) for pruning in (23, 24)]
+    [0.0, 0.9]
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        sparsity: float,
+        epochs: int,
+        steps_per_epoch: int,
+        at: float = 0.5,
+    ):
+        steps = total_steps(epochs, steps_per_epoch)
+        super().__init__(model, optimizer, schedule=Step(sparsity, at), steps=steps, every=update_interval(steps))
+
+    def scores(self) -> Mapping[str, Tensor]:
+        return {name: weight / weight.std(correction=0).clamp_min(1e-12) for name, weight in self.weights.items()}
+
+
+def magnitude(trainer: "Trainer") -> "Run":
+    """One round of training, pruned once in the middle of it."""
+    return one_round(trainer, "magnitude", Magnitude)

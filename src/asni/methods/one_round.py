@@ -1,0 +1,29 @@
+"""One round of training with the recipe's sparsity, epochs and steps."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from asni.pruner import Pruner
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+
+def one_round(trainer: "Trainer", stage: str, pruner: Callable[..., Pruner], **options: Any) -> "Run":
+    """Train under `pruner(model, optimizer, sparsity=..., epochs=..., steps_per_epoch=..., **options)`."""
+
+    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Pruner:
+        return pruner(
+            model,
+            optimizer,
+            sparsity=trainer.recipe.final_sparsity,
+            epochs=trainer.recipe.training.epochs,
+            steps_per_epoch=trainer.steps_per_epoch,
+            **options,
+        )
+
+    return trainer.train(stage, plug)

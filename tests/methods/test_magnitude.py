@@ -1,0 +1,34 @@
+"""Train, prune once, fine-tune."""
+
+import torch
+from torch import nn
+
+from asni.methods.magnitude import Magnitude
+from tests.training_by_hand import OPTIMIZERS, alive, small_network, train
+
+
+def test_the_network_is_dense_in_the_first_half_and_exact_in_the_second() -> None:
+    model = small_network()
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    Magnitude(model, optimizer, sparsity=0.9, epochs=4, steps_per_epoch=10)
+    counts: list[int] = []
+    train(model, optimizer, range(40), lambda step: counts.append(alive(model)))
+    assert counts == [98] * 19 + [10] * 21
+
+
+def test_weights_are_ranked_by_their_layer_s_standard_deviation() -> None:
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[-30.0, 30.0], [10.0, -10.0]]))
+        model[1].weight.copy_(torch.tensor([[-0.3, 0.3], [0.1, -0.1]]))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    Magnitude(model, optimizer, sparsity=0.5, epochs=1, steps_per_epoch=1).prune(0.5)
+    assert model[0].weight.tolist() == [[-30.0, 30.0], [0.0, 0.0]]
+    assert torch.equal(model[1].weight, torch.tensor([[-0.3, 0.3], [0.0, 0.0]]))
+
+
+def test_a_layer_of_equal_weights_has_no_deviation_and_still_ranks() -> None:
+    model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 9))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    Magnitude(model, optimizer, sparsity=0.5, epochs=1, steps_per_epoch=1).prune(0.5)
+    assert alive(model) == 5
