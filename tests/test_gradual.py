@@ -3,11 +3,11 @@
 import pytest
 import torch
 from torch import nn
+from training_by_hand import OPTIMIZERS, alive, small_network, train, two_layers, weights
 
 from asni.errors import UsageError
 from asni.gradual import GradualMagnitude, update_interval
 from asni.schedules import Cubic, Linear, OneCycle, Schedule, Sigmoid, Step
-from tests.training_by_hand import OPTIMIZERS, alive, small_network, train
 
 
 @pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
@@ -27,14 +27,10 @@ def test_every_schedule_ends_with_exactly_the_weights_asked_for(schedule: Schedu
 
 
 def test_the_largest_weights_over_all_layers_survive() -> None:
-    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
-    with torch.no_grad():
-        model[0].weight.copy_(torch.tensor([[0.1, -4.0], [3.0, 0.2]]))
-        model[1].weight.copy_(torch.tensor([[-0.3, 0.4], [5.0, -0.5]]))
-    pruner = GradualMagnitude(model, torch.optim.SGD(model.parameters(), lr=0.1), schedule=Step(0.5), steps=1, every=1)
-    pruner.prune(0.5)
-    assert model[0].weight.tolist() == [[0.0, -4.0], [3.0, 0.0]]
-    assert model[1].weight.tolist() == [[0.0, 0.0], [5.0, -0.5]]
+    model = two_layers([[0.125, -4.0], [3.0, 0.25]], [[-0.25, 0.375], [5.0, -0.5]])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    GradualMagnitude(model, optimizer, schedule=Step(0.5), steps=1, every=1).prune(0.5)
+    assert weights(model) == [[[0.0, -4.0], [3.0, 0.0]], [[0.0, 0.0], [5.0, -0.5]]]
 
 
 def test_a_pruned_weight_never_comes_back() -> None:

@@ -7,6 +7,8 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
+from asni.masks import prunable
+
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9, weight_decay=1e-2),
     "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.01, weight_decay=1e-2),
@@ -16,10 +18,24 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 def small_network(seed: int = 0) -> nn.Module:
     """Batch norm, and a last layer so small that a global threshold empties it."""
     torch.manual_seed(seed)
-    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 5), nn.ReLU(), nn.Linear(5, 2))
+    last = nn.Linear(5, 2)
     with torch.no_grad():
-        model[5].weight.mul_(1e-3)
-    return model
+        last.weight.mul_(1e-3)
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 5), nn.ReLU(), last)
+
+
+def two_layers(first: list[list[float]], second: list[list[float]]) -> nn.Module:
+    """Two linear layers with these weights and no biases."""
+    layers = [nn.Linear(len(rows[0]), len(rows), bias=False) for rows in (first, second)]
+    with torch.no_grad():
+        for layer, rows in zip(layers, (first, second), strict=True):
+            layer.weight.copy_(torch.tensor(rows))
+    return nn.Sequential(*layers)
+
+
+def weights(model: nn.Module) -> list[list[list[float]]]:
+    """The weights of its layers."""
+    return [weight.tolist() for weight in prunable(model).values()]
 
 
 def train(
@@ -30,11 +46,11 @@ def train(
         generator = torch.Generator().manual_seed(step)
         images, labels = torch.randn(16, 6, generator=generator), torch.randn(16, 2, generator=generator)
         optimizer.zero_grad()
-        mse_loss(model(images), labels).backward()
+        torch.autograd.backward(mse_loss(model(images), labels))
         optimizer.step()
         each(step)
 
 
 def alive(model: nn.Module) -> int:
     """Weights of the linear layers that are not zero."""
-    return sum(int((layer.weight != 0).sum()) for layer in model.modules() if isinstance(layer, nn.Linear))
+    return sum(int((weight != 0).sum()) for weight in prunable(model).values())

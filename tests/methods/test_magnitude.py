@@ -2,9 +2,9 @@
 
 import torch
 from torch import nn
+from training_by_hand import OPTIMIZERS, alive, small_network, train, two_layers, weights
 
 from asni.methods.magnitude import Magnitude
-from tests.training_by_hand import OPTIMIZERS, alive, small_network, train
 
 
 def test_the_network_is_dense_in_the_first_half_and_exact_in_the_second() -> None:
@@ -17,14 +17,10 @@ def test_the_network_is_dense_in_the_first_half_and_exact_in_the_second() -> Non
 
 
 def test_weights_are_ranked_by_their_layer_s_standard_deviation() -> None:
-    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
-    with torch.no_grad():
-        model[0].weight.copy_(torch.tensor([[-30.0, 30.0], [10.0, -10.0]]))
-        model[1].weight.copy_(torch.tensor([[-0.3, 0.3], [0.1, -0.1]]))
+    model = two_layers([[-32.0, 32.0], [8.0, -8.0]], [[-0.5, 0.5], [0.125, -0.125]])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     Magnitude(model, optimizer, sparsity=0.5, epochs=1, steps_per_epoch=1).prune(0.5)
-    assert model[0].weight.tolist() == [[-30.0, 30.0], [0.0, 0.0]]
-    assert torch.equal(model[1].weight, torch.tensor([[-0.3, 0.3], [0.0, 0.0]]))
+    assert weights(model) == [[[-32.0, 32.0], [0.0, 0.0]], [[-0.5, 0.5], [0.0, 0.0]]]
 
 
 def test_a_layer_of_equal_weights_has_no_deviation_and_still_ranks() -> None:
