@@ -8,6 +8,7 @@ from asni.methods.asni import asni_1
 from asni.methods.dense import dense
 from asni.methods.gmp import gmp
 from asni.methods.magnitude import magnitude
+from asni.methods.rigl import rigl, rigl_uniform, set_
 
 if TYPE_CHECKING:
     from asni.runs import Run
@@ -20,4 +21,7 @@ METHODS: "dict[str, Callable[[Trainer], Run]]" = {
     "original": original,
     "gmp": gmp,
     "magnitude": magnitude,
+    "rigl": rigl,
+    "rigl-uniform": rigl_uniform,
+    "set": set_,
 }

@@ -1,0 +1,116 @@
+"""RigL: Evci et al. 2020, "Rigging the lottery: making all tickets winners" (arXiv 1911.11134); and SET."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from asni.errors import UsageError
+from asni.gradual import require_sparsity, total_steps, update_interval
+from asni.hold import Hold
+from asni.layerwise import Distribution, erk, random_masks, random_scores, uniform
+from asni.masks import keep_largest, prunable
+from asni.methods.one_round import one_round
+from asni.schedules import kept
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+
+class RigL(Hold):
+    """Sparse from the first step: a random mask whose weakest weights are replaced every 100 steps.
+
+    In each layer the share `drop / 2 * (1 + cos(pi t / T_end))` of the living weights with the smallest magnitude is
+    dropped, and as many are grown where the dense gradient is largest. A grown weight starts at 0 without momentum.
+    The update takes the place of the gradient step. Updates stop at T_end, three quarters of the training.
+    `layers` is `asni.layerwise.erk` or `uniform`; the paper's uniform leaves the first layer dense, which in a fully
+    connected network alone would be more weights than are asked for, so here every layer is alike.
+
+    >>> model = nn.Linear(10, 10)
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> pruner = RigL(model, optimizer, sparsity=0.9, epochs=5, steps_per_epoch=10)
+    >>> int((model.weight != 0).sum())
+    10
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        sparsity: float,
+        epochs: int,
+        steps_per_epoch: int,
+        layers: Distribution = erk,
+        drop: float = 0.3,
+        until: float = 0.75,
+        every: int | None = None,
+        seed: int = 0,
+    ):
+        require_sparsity(sparsity)
+        if not (0 <= drop <= 1 and 0 <= until <= 1):
+            raise UsageError(f"drop ({drop}) and until ({until}) are fractions, between 0 and 1.")
+        steps = total_steps(epochs, steps_per_epoch)
+        weights = prunable(model)
+        keep = kept(sum(weight.numel() for weight in weights.values()), sparsity)
+        counts = layers({name: weight.shape for name, weight in weights.items()}, keep)
+        super().__init__(model, optimizer, random_masks(weights, counts, seed))
+        self.every = update_interval(steps) if every is None else every
+        self.end = until * steps
+        self.drop = drop
+        self.seed = seed
+
+    def before_step(self) -> None:
+        due = 0 < self.steps < self.end and self.steps % self.every == 0
+        if due and not self.step_is_skipped:
+            self.update_masks()
+            # An optimiser leaves alone what has no gradient: this is how the update takes the place of its step.
+            self.optimizer.zero_grad()
+        else:
+            super().before_step()
+
+    def update_masks(self) -> None:
+        """Drop and grow in every layer that has a gradient."""
+        fraction = self.drop / 2 * (1 + math.cos(math.pi * self.steps / self.end))
+        masks = self.masks
+        for name, weight in self.weights.items():
+            if weight.grad is None:
+                continue
+            living = int(masks[name].sum())
+            dropped = int(fraction * living)
+            strong = keep_largest({name: weight}, living - dropped, within={name: masks[name]})[name]
+            grown = keep_largest({name: self.growth(name)}, dropped, within={name: ~strong})[name]
+            masks[name] = strong | grown
+        self.masks = masks
+
+    def growth(self, name: str) -> Tensor:
+        """What decides where a layer grows."""
+        gradient = self.weights[name].grad
+        assert gradient is not None
+        return gradient
+
+
+class SET(RigL):
+    """Mocanu et al. 2018 (arXiv 1707.04780) as Evci et al. compare with it: RigL that grows anywhere at random."""
+
+    def growth(self, name: str) -> Tensor:
+        layer = list(self.weights).index(name)
+        return random_scores(self.weights[name], np.random.default_rng([self.seed, self.steps, layer]))
+
+
+def rigl(trainer: "Trainer") -> "Run":
+    """One round of training with the layers' densities by ERK."""
+    return one_round(trainer, "rigl", RigL, seed=trainer.seed)
+
+
+def rigl_uniform(trainer: "Trainer") -> "Run":
+    """One round of training with the same density in every layer."""
+    return one_round(trainer, "rigl-uniform", RigL, seed=trainer.seed, layers=uniform)
+
+
+def set_(trainer: "Trainer") -> "Run":
+    """One round of training in which the mask grows at random."""
+    return one_round(trainer, "set", SET, seed=trainer.seed)
