@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 from asni.methods.amenable import asni_2, original
 from asni.methods.asni import asni_1
+from asni.methods.continuous import continuous
 from asni.methods.dense import dense
 from asni.methods.gmp import gmp
 from asni.methods.magnitude import magnitude
 from asni.methods.rigl import rigl, rigl_uniform, set_
+from asni.methods.soft_threshold import soft_threshold
 
 if TYPE_CHECKING:
     from asni.runs import Run
@@ -24,4 +26,6 @@ METHODS: "dict[str, Callable[[Trainer], Run]]" = {
     "rigl": rigl,
     "rigl-uniform": rigl_uniform,
     "set": set_,
+    "str": soft_threshold,
+    "continuous": continuous,
 }

@@ -1,0 +1,126 @@
+"""Savarese et al. 2019, "Winning the lottery with continuous sparsification" (arXiv 1912.04427)."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from asni.errors import UsageError
+from asni.gradual import require_sparsity, total_steps, update_interval
+from asni.hold import Hold
+from asni.masks import Masks, full_masks, keep_largest, prunable
+from asni.methods.one_round import one_round
+from asni.reparameterised import Reparameterised
+from asni.schedules import kept
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+HOTTEST = 200.0
+
+
+class Continuous(Reparameterised):
+    """Each weight has a gate: the network computes with `w * sigmoid(beta * s)` while beta rises from 1 to 200.
+
+    The loss gets `penalty * sum(sigmoid(beta * s))`, the gates no weight decay. In the paper a weight lives where its
+    gate ends open, s > 0, and the number that live is what `start` and the penalty make it. Here the number is asked
+    for: when beta has reached 200, at the fraction `search` of the steps, the weights with the largest s stay, as their
+    gates left them, and the rest of the training tunes them. `start` and `penalty` are those of the authors' program.
+
+    >>> model = nn.Linear(10, 10)
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> pruner = Continuous(model, optimizer, sparsity=0.9, epochs=2, steps_per_epoch=5)
+    >>> for step in range(2 * 5):
+    ...     loss = model(torch.ones(1, 10)).square().sum()
+    ...     optimizer.zero_grad(); loss.backward(); optimizer.step()
+    >>> int((model.weight != 0).sum())
+    10
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        sparsity: float,
+        epochs: int,
+        steps_per_epoch: int,
+        start: float = -0.01,
+        penalty: float = 1e-8,
+        search: float = 0.5,
+    ):
+        require_sparsity(sparsity)
+        if not 0 < search <= 1:
+            raise UsageError(f"search is the fraction of the steps with soft gates, above 0 up to 1, not {search}.")
+        steps = total_steps(epochs, steps_per_epoch)
+        weights = prunable(model)
+        self.keep = kept(sum(weight.numel() for weight in weights.values()), sparsity)
+        self.penalty = penalty
+        self.every = update_interval(steps)
+        self.searching = max(1, round(search * steps / self.every))
+        super().__init__(model, optimizer, {name: torch.full_like(w, start) for name, w in weights.items()})
+        self.hold = Hold(model, optimizer, full_masks(model))
+
+    @property
+    def soft(self) -> bool:
+        """Whether the gates are still soft, and so the weights a formula."""
+        return self.steps < self.searching * self.every
+
+    @property
+    def temperature(self) -> float:
+        """The paper's beta: 1 in the first interval, 200 in the last one before the gates are made hard."""
+        return float(HOTTEST ** min(self.steps // self.every / max(self.searching - 1, 1), 1.0))
+
+    def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
+        return weight * torch.sigmoid(self.temperature * score)
+
+    @property
+    def masks(self) -> Masks:
+        return self.hold.masks
+
+    def fold(self) -> None:
+        if self.soft:
+            super().fold()
+
+    def before_step(self) -> None:
+        if self.soft:
+            super().before_step()
+            self._add_penalty()
+
+    def settle(self) -> None:
+        if self.soft:
+            super().settle()
+
+    def after_step(self) -> None:
+        super().after_step()
+        if self.steps == self.searching * self.every:
+            self.hold.masks = keep_largest(self.scores, self.keep, by=lambda score: score)
+        elif self.steps % self.every == 0:
+            self.fold()
+
+    def _add_penalty(self) -> None:
+        # Under a gradient scaler a fused optimiser still has to divide the gradients by its scale.
+        scale = getattr(self.optimizer, "grad_scale", None)
+        factor = self.penalty * self.temperature * (1.0 if scale is None else scale)
+        for score in self.scores.values():
+            gate = torch.sigmoid(self.temperature * score)
+            if score.grad is not None:
+                score.grad += factor * gate * (1 - gate)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "hold": self.hold.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.hold.load_state_dict(state["hold"])
+
+    def detach(self) -> None:
+        super().detach()
+        self.hold.detach()
+
+
+def continuous(trainer: "Trainer") -> "Run":
+    """One round of training: half of it with soft gates, half of it with the weights that they chose."""
+    return one_round(trainer, "continuous", Continuous)

@@ -1,0 +1,43 @@
+"""Finding the setting that leaves a wanted number of weights, where a method cannot be told the number."""
+
+import math
+from collections.abc import Callable
+
+from asni.errors import AsniError
+
+TRAININGS = 15
+
+
+def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high: float, tolerance: float) -> float:
+    """The setting between `low` (many weights) and `high` (few) that ends within `tolerance` of the wanted number.
+
+    Each try is a whole training, so the next one is placed where a straight line through the logarithms of what the
+    two nearest tries ended with meets the wanted number, but never at the very edge of what is left.
+
+    >>> round(search(lambda setting: round(1000 * 2 ** -setting), 100, low=0, high=10, tolerance=0.02), 2)
+    3.32
+    """
+    tried: dict[float, int] = {}
+    above, below = (low, math.inf), (high, 0.0)
+    while len(tried) < TRAININGS:
+        setting = _next(above, below, wanted)
+        tried[setting] = weights = weights_at(setting)
+        if abs(weights - wanted) <= tolerance * wanted:
+            return setting
+        if weights > wanted:
+            above = (setting, weights)
+        else:
+            below = (setting, weights)
+    nearest = min(tried.values(), key=lambda weights: abs(weights - wanted))
+    raise AsniError(
+        f"{len(tried)} trainings came no nearer to {wanted:,} weights than {nearest:,}. "
+        "Ask for another sparsity, or train longer."
+    )
+
+
+def _next(above: tuple[float, float], below: tuple[float, float], wanted: int) -> float:
+    (low, many), (high, few) = above, below
+    share = 0.5
+    if many < math.inf and few > 0:
+        share = math.log(many / wanted) / math.log(many / few)
+    return low + (high - low) * min(max(share, 0.1), 0.9)

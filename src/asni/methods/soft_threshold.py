@@ -1,0 +1,96 @@
+"""STR: Kusupati et al. 2020, "Soft threshold weight reparameterization for learnable sparsity" (arXiv 2002.03231)."""
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from asni.errors import UsageError
+from asni.files import write_json
+from asni.masks import Masks, prunable
+from asni.methods.search import search
+from asni.reparameterised import Reparameterised
+from asni.schedules import kept
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+START = -3200.0
+TOLERANCE = 0.02
+
+
+class STR(Reparameterised):
+    """Each layer computes with `sign(w) * relu(|w| - sigmoid(s))`, and learns its own threshold through s.
+
+    Weight decay on s, `s <- s * exp(-lr * decay)` in every step, draws the threshold from 0 towards 1/2 while the loss
+    resists. This is the paper's decay under SGD; it stands apart from the optimiser so that it does the same under
+    Adam. It is the decay that decides the sparsity: there is none to ask for.
+
+    >>> model = nn.Linear(2, 1)
+    >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 0.125]]))
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> pruner = STR(model, optimizer, decay=10.0, start=-math.log(3))  # sigmoid(start) = 1/4
+    >>> model.weight.data
+    tensor([[0.7500, 0.0000]])
+    """
+
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, *, decay: float, start: float = START):
+        if not 0 <= decay < math.inf:
+            raise UsageError(f"decay is how fast s goes to 0, a number from 0 up, not {decay}.")
+        if not -math.inf < start < 0:
+            raise UsageError(f"start is where s begins, a number below 0, not {start}.")
+        scores = {name: weight.detach().new_tensor(start) for name, weight in prunable(model).items()}
+        super().__init__(model, optimizer, scores)
+        self.decay = decay
+
+    def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
+        return torch.sign(weight) * torch.relu(weight.abs() - torch.sigmoid(score))
+
+    @property
+    def masks(self) -> Masks:
+        return {name: weight.detach() != 0 for name, weight in self.weights.items()}
+
+    def before_step(self) -> None:
+        super().before_step()
+        if not self.step_is_skipped:
+            shrink = math.exp(-self.group["lr"] * self.decay)
+            for score in self.scores.values():
+                score.mul_(shrink)
+
+
+def soft_threshold(trainer: "Trainer") -> "Run":
+    """Full trainings, each with another decay, until one ends within 2 % of the wanted weights; then that one.
+
+    The trainings of the search stay beside the run as str-search-1, str-search-2 and so on, and its search.json counts
+    them: they are the price of a method that cannot be told a sparsity.
+    """
+    prunable_weights = sum(weight.numel() for weight in prunable(trainer.network()).values())
+    wanted = kept(prunable_weights, trainer.recipe.final_sparsity)
+    decays = decay_unit(trainer)
+    trainings: list[dict[str, float]] = []
+
+    def train(stage: str, way: float) -> "Run":
+        return trainer.train(stage, lambda model, optimizer: STR(model, optimizer, decay=way * decays))
+
+    def weights_at(way: float) -> int:
+        run = train(f"str-search-{len(trainings) + 1}", way)
+        weights: int = round(prunable_weights * (1 - run.result["sparsity"]))
+        trainings.append({"decay": way * decays, "weights": weights, "steps": run.result["steps"]})
+        return weights
+
+    # Without the loss, s ends at START * exp(-way): from -8, where the threshold is next to nothing, to -0.0001.
+    way = search(weights_at, wanted, low=math.log(-START / 8), high=math.log(-START / 1e-4), tolerance=TOLERANCE)
+    run = train("str", way)
+    if trainer.fabric.is_global_zero:
+        write_json(run.directory / "search.json", {"wanted": wanted, "trainings": trainings})
+    return run
+
+
+def decay_unit(trainer: "Trainer") -> float:
+    """The decay under which s shrinks by the factor e over the whole training."""
+    from asni.recipes import lr_at
+
+    training = trainer.recipe.training
+    return 1 / (trainer.steps_per_epoch * sum(lr_at(training, epoch) for epoch in range(training.epochs)))

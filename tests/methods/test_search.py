@@ -1,0 +1,29 @@
+"""The search finds a setting, tells how many trainings it took, and says so when there is none."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asni.errors import AsniError
+from asni.methods.search import TRAININGS, search
+
+
+@given(wanted=st.integers(60, 9_000), steepness=st.floats(0.3, 3), middle=st.floats(3, 7))
+def test_it_comes_within_the_tolerance_of_any_number_on_a_falling_curve(
+    wanted: int, steepness: float, middle: float
+) -> None:
+    tried: list[int] = []
+
+    def weights_at(setting: float) -> int:
+        tried.append(round(10_000 / (1 + 2 ** (steepness * (setting - middle)))))
+        return tried[-1]
+
+    search(weights_at, wanted, low=-20, high=40, tolerance=0.02)
+    assert abs(tried[-1] - wanted) <= 0.02 * wanted
+    assert all(abs(weights - wanted) > 0.02 * wanted for weights in tried[:-1])
+    assert len(tried) <= TRAININGS
+
+
+def test_a_number_out_of_reach_is_an_error_that_says_how_near_it_came() -> None:
+    with pytest.raises(AsniError, match=r"15 trainings came no nearer to 100 weights than 500\."):
+        search(lambda setting: 500, 100, low=0, high=1, tolerance=0.02)
