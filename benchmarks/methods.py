@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
@@ -26,7 +27,7 @@ def run() -> dict[str, float]:
     torch.set_num_threads(1)
     fabric, recipe = make_fabric("cpu"), recipes.load("mnist-fc")
     step = partial(_step, fabric, recipe, torch.randn(60, 1, 28, 28), torch.randint(10, (60,)))
-    told = {"sparsity": SPARSITY, "epochs": 1, "steps_per_epoch": NEVER}
+    told: dict[str, Any] = {"sparsity": SPARSITY, "epochs": 1, "steps_per_epoch": NEVER}
     taken = seconds(
         {
             "dense": step(lambda model, optimizer: None),
@@ -51,4 +52,5 @@ def _step(
     network = networks.build(recipe.network, (1, 28, 28), 10)
     optimizer = make_optimizer(network, recipe)
     plug(network, optimizer)
-    return partial(train_step, fabric, *fabric.setup(network, optimizer), images, labels)
+    model, stepper = fabric.setup(network, optimizer)
+    return partial(train_step, fabric, model, stepper, images, labels)
