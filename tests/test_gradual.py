@@ -3,11 +3,11 @@
 import pytest
 import torch
 from torch import nn
-from training_by_hand import OPTIMIZERS, alive, small_network, train, two_layers, weights
 
 from asni.errors import UsageError
 from asni.gradual import GradualMagnitude, update_interval
 from asni.schedules import Cubic, Linear, OneCycle, Schedule, Sigmoid, Step
+from tests.training_by_hand import OPTIMIZERS, alive, small_network, train, two_layers, weights
 
 
 @pytest.mark.parametrize("optimizer_name", OPTIMIZERS)

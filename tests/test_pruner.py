@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import mse_loss
-from training_by_hand import OPTIMIZERS, small_network, train
 
 from asni.errors import UsageError
 from asni.methods.asni import ASNI
@@ -18,6 +17,7 @@ from asni.methods.magnitude import Magnitude
 from asni.methods.rigl import SET, RigL
 from asni.methods.soft_threshold import STR
 from asni.pruner import Pruner
+from tests.training_by_hand import OPTIMIZERS, small_network, train
 
 STEPS = 40
 TOLD = {"asni": ASNI, "gmp": GMP, "magnitude": Magnitude, "rigl": RigL, "set": SET, "continuous": Continuous}

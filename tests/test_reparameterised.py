@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import mse_loss
-from training_by_hand import OPTIMIZERS, small_network, train
 
 from asni.methods.continuous import Continuous
 from asni.methods.soft_threshold import STR
 from asni.reparameterised import Reparameterised
+from tests.training_by_hand import OPTIMIZERS, small_network, train
 
 METHODS: dict[str, Callable[..., Reparameterised]] = {
     "str": partial(STR, decay=2.0, start=-2.0),

@@ -1,9 +1,9 @@
 """GMP: the curve of Zhu and Gupta at its end points."""
 
 import pytest
-from training_by_hand import OPTIMIZERS, alive, small_network, train
 
 from asni.methods.gmp import GMP
+from tests.training_by_hand import OPTIMIZERS, alive, small_network, train
 
 
 def test_pruning_starts_after_a_fifth_and_reaches_the_target_exactly_at_four_fifths() -> None:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from training_by_hand import OPTIMIZERS, alive, small_network, train
 
 from asni.errors import UsageError
 from asni.masks import prunable
 from asni.methods.rigl import SET, RigL
+from tests.training_by_hand import OPTIMIZERS, alive, small_network, train
 
 
 def layer_before_its_update(optimizer_name: str, method: type[RigL] = RigL) -> tuple[Tensor, RigL]:
