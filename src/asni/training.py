@@ -81,14 +81,20 @@ class Trainer:
         )
 
     def train(
-        self, stage: str, plug: Plug, *, start: Mapping[str, Tensor] | None = None, steps: range | None = None
+        self,
+        stage: str,
+        plug: Plug,
+        *,
+        start: Mapping[str, Tensor] | None = None,
+        steps: range | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Run:
         """One round, unless it was finished before, and then `plug` is not called.
 
         `start` replaces the seed's initial values; `steps` takes a part of the training: its learning rates and its
-        data are those of these steps.
+        data are those of these steps. A finished run that was asked other `settings` is refused.
         """
-        run = self.job.run(stage)
+        run = self.job.run(stage, settings)
         with run.locked() if self.fabric.is_global_zero else nullcontext():
             if not self.fabric.broadcast(run.finished):
                 _Round(self, run, stage, plug, start, steps or self.steps).train()

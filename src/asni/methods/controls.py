@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from asni.runs import Run
     from asni.training import Trainer
 
-FRESH = 1 << 32
-"""Added to the seed for initial values that no seed of a comparison has."""
+FRESH = 1 << 31
+"""Added to the seed for initial values that no seed of a comparison has; torch heeds the lower 32 bits alone."""
 
 
 def control_fresh(trainer: "Trainer") -> "Run":

@@ -51,10 +51,12 @@ def _rounds(
 ) -> "Run":
     total = sum(weight.numel() for weight in prunable(trainer.network()).values())
     *earlier, last = counts(total, trainer.keep, rate)
+    settings = {"rate": rate, "first_step": steps.start}
     run = dense(trainer)
     for number, alive in enumerate(earlier, 2):
-        run = trainer.train(f"{name}-round-{number}", pruned(run, alive, prune), start=start, steps=steps)
-    return trainer.train(name, pruned(run, last, prune), start=start, steps=steps)
+        plug = pruned(run, alive, prune)
+        run = trainer.train(f"{name}-round-{number}", plug, start=start, steps=steps, settings=settings)
+    return trainer.train(name, pruned(run, last, prune), start=start, steps=steps, settings=settings)
 
 
 def counts(total: int, keep: int, rate: float) -> list[int]:

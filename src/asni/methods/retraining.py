@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def magnitude_rewind(trainer: "Trainer", *, share: float = REWIND) -> "Run":
     """Back to the values of step k, and on from there ("Linear mode connectivity and the lottery ticket")."""
     early, steps = rewind(trainer, share)
-    return trainer.train("magnitude-rewind", pruned(dense(trainer), trainer.keep), start=early, steps=steps)
+    plug, settings = pruned(dense(trainer), trainer.keep), {"first_step": steps.start}
+    return trainer.train("magnitude-rewind", plug, start=early, steps=steps, settings=settings)
 
 
 def magnitude_retrain(trainer: "Trainer") -> "Run":
