@@ -27,9 +27,9 @@ class Progress:
 
     @contextmanager
     def training(self, stage: str, epochs: int, steps: int, done: int) -> Iterator[Bar]:
-        """The bar of one round of training, `done` of whose epochs an earlier process has trained."""
+        """The bar of one round of training up to epoch `epochs`; an earlier process has done `done` of its steps."""
         if done:
-            self.console.print(f"{stage}: going on after epoch {done} of {epochs}")
+            self.console.print(f"{stage}: going on after step {done:,} of {steps:,}", highlight=False)
         if not self.console.is_terminal:
             yield PlainLines(self.console, stage, epochs)
             return
@@ -41,7 +41,7 @@ class Progress:
             TextColumn("{task.fields[note]}"),
             console=self.console,
         ) as drawn:
-            yield DrawnBar(drawn, drawn.add_task(stage, total=epochs * steps, completed=done * steps, note=""), epochs)
+            yield DrawnBar(drawn, drawn.add_task(stage, total=steps, completed=done, note=""), epochs)
 
     def already_done(self, stage: str, directory: Path) -> None:
         self.console.print(f"{stage}: already done, in {directory}", soft_wrap=True, highlight=False)

@@ -26,9 +26,10 @@ class Job:
     precision: str
     directory_of: Callable[[str], Path]
 
-    def run(self, stage: str) -> "Run":
+    def run(self, stage: str, settings: Mapping[str, Any] | None = None) -> "Run":
+        """The training of that name; `settings` are a method's own, in which two runs of one name could differ."""
         request = {"recipe": self.recipe.model_dump(), "stage": stage, "seed": self.seed, "precision": self.precision}
-        return Run(self.directory_of(stage), request)
+        return Run(self.directory_of(stage), {**request, **(settings or {})})
 
 
 @dataclass(frozen=True)

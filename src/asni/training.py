@@ -1,8 +1,10 @@
 """One round of training: the loop, its checkpoints, and what it leaves behind."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -21,6 +23,7 @@ from asni.progress import Bar, Progress
 from asni.pruner import Pruner
 from asni.recipes import Recipe, lr_at
 from asni.runs import Job, Run
+from asni.schedules import kept
 
 Plug = Callable[[nn.Module, torch.optim.Optimizer], Pruner | None]
 """Makes a method's pruner for one round, or nothing for a dense one."""
@@ -41,35 +44,74 @@ class Trainer:
         if batch_size > images:
             raise UsageError(f"batch_size = {batch_size} is more than the {images} training images.")
         self.steps_per_epoch = job.recipe.steps_per_epoch(images)
+        self.steps = range(job.recipe.training.epochs * self.steps_per_epoch)
+        self.rounds: dict[str, Run] = {}
         self._trained_here: set[str] = set()
 
-    def network(self, state: Mapping[str, Tensor] | None = None) -> nn.Module:
-        """The recipe's network, with the seed's initial values or those given."""
+    def network(self, state: Mapping[str, Tensor] | None = None, *, seed: int | None = None) -> nn.Module:
+        """The recipe's network, with the seed's initial values, those of another seed, or those given."""
         info = self.dataset.info
-        torch.manual_seed(self.seed)
+        torch.manual_seed(self.seed if seed is None else seed)
         model = networks.build(self.recipe.network, info.shape, info.classes, self.recipe.network_options)
         networks.check_output(model, info.shape, info.classes)
         if state is not None:
             model.load_state_dict(state)
         return model
 
-    def train(self, stage: str, plug: Plug, *, start: Mapping[str, Tensor] | None = None) -> Run:
-        """One round, unless it was finished before: `start` replaces the seed's initial values."""
-        run = self.job.run(stage)
+    @cached_property
+    def keep(self) -> int:
+        """How many of the prunable weights live when the recipe's pruning is done."""
+        return kept(sum(weight.numel() for weight in prunable(self.network()).values()), self.recipe.final_sparsity)
+
+    def batches(self, epoch: int, *, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
+        """The training images and labels of one epoch, from its step `start` on."""
+        training = self.recipe.training
+        order = epoch_order(
+            self.dataset.info.train, training.batch_size, self.steps_per_epoch, seed=self.seed, epoch=epoch
+        )
+        return self.dataset.train_batches(
+            order,
+            training.batch_size,
+            augment=training.augment,
+            seed=self.seed,
+            epoch=epoch,
+            start=start,
+            rank=rank,
+            world=world,
+        )
+
+    def train(
+        self,
+        stage: str,
+        plug: Plug,
+        *,
+        start: Mapping[str, Tensor] | None = None,
+        steps: range | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """One round, unless it was finished before, and then `plug` is not called.
+
+        `start` replaces the seed's initial values; `steps` takes a part of the training: its learning rates and its
+        data are those of these steps. A finished run that was asked other `settings` is refused.
+        """
+        run = self.job.run(stage, settings)
         with run.locked() if self.fabric.is_global_zero else nullcontext():
             if not self.fabric.broadcast(run.finished):
-                _Round(self, run, stage, plug, start).train()
+                _Round(self, run, stage, plug, start, steps or self.steps).train()
                 self._trained_here.add(stage)
             elif stage not in self._trained_here:
                 self.progress.already_done(stage, run.directory)
+        self.rounds[stage] = run
         return run
 
 
 class _Round:
     """The state of one round while it trains."""
 
-    def __init__(self, trainer: Trainer, run: Run, stage: str, plug: Plug, start: Mapping[str, Tensor] | None):
-        self.trainer, self.run, self.stage = trainer, run, stage
+    def __init__(
+        self, trainer: Trainer, run: Run, stage: str, plug: Plug, start: Mapping[str, Tensor] | None, steps: range
+    ):
+        self.trainer, self.run, self.stage, self.steps = trainer, run, stage, steps
         self.fabric, self.recipe = trainer.fabric, trainer.recipe
         self.module = trainer.network(start)
         self.raw_optimizer = make_optimizer(self.module, self.recipe)
@@ -81,17 +123,20 @@ class _Round:
         torch.manual_seed(trainer.seed)
 
     def train(self) -> None:
-        epochs, steps = self.recipe.training.epochs, self.trainer.steps_per_epoch
+        per_epoch = self.trainer.steps_per_epoch
+        first, end = self.steps.start // per_epoch, -(-self.steps.stop // per_epoch)
         self._resume_or_start()
-        with self.trainer.progress.training(self.stage, epochs, steps, len(self.metrics)) as bar:
+        done = max((first + len(self.metrics)) * per_epoch - self.steps.start, 0)
+        with self.trainer.progress.training(self.stage, end, len(self.steps), done) as bar:
             try:
-                for epoch in range(len(self.metrics), epochs):
+                for epoch in range(first + len(self.metrics), end):
                     self._train_epoch(epoch, bar)
                     self._save()
             except KeyboardInterrupt:
+                here = first + len(self.metrics) + 1
                 raise StoppedError(
-                    f"stopped in epoch {len(self.metrics) + 1} of {epochs} of {self.stage}. "
-                    f"The same command goes on from epoch {len(self.metrics) + 1}; its work is in {self.run.directory}."
+                    f"stopped in epoch {here} of {end} of {self.stage}. "
+                    f"The same command goes on from epoch {here}; its work is in {self.run.directory}."
                 ) from None
         if self.fabric.is_global_zero:
             self._finish()
@@ -113,27 +158,14 @@ class _Round:
         bar.epoch(entry)
 
     def _steps(self, epoch: int, bar: Bar) -> list[Tensor]:
-        training = self.recipe.training
-        order = epoch_order(
-            self.trainer.dataset.info.train,
-            training.batch_size,
-            self.trainer.steps_per_epoch,
-            seed=self.trainer.seed,
-            epoch=epoch,
-        )
-        batches = self.trainer.dataset.train_batches(
-            order,
-            training.batch_size,
-            augment=training.augment,
-            seed=self.trainer.seed,
-            epoch=epoch,
-            rank=self.fabric.global_rank,
-            world=self.fabric.world_size,
-        )
+        per_epoch = self.trainer.steps_per_epoch
+        start = max(self.steps.start - epoch * per_epoch, 0)
+        stop = min(self.steps.stop - epoch * per_epoch, per_epoch)
+        batches = self.trainer.batches(epoch, start=start, rank=self.fabric.global_rank, world=self.fabric.world_size)
         self.model.train()
         losses: list[Tensor] = []
         try:
-            for images, labels in batches:
+            for images, labels in islice(batches, stop - start):
                 losses.append(train_step(self.fabric, self.model, self.optimizer, images, labels))
                 bar.step()
         finally:
@@ -213,8 +245,8 @@ class _Round:
         result = {
             "stage": self.stage,
             "seed": self.trainer.seed,
-            "epochs": self.recipe.training.epochs,
-            "steps": self.recipe.training.epochs * self.trainer.steps_per_epoch,
+            "epochs": len(self.metrics),
+            "steps": len(self.steps),
             **{key: last[key] for key in ("accuracy", "nonzeros", "sparsity", "total_sparsity")},
             "seconds": sum(entry["seconds"] for entry in self.metrics),
         }

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from asni.cli import data, recipes, training
+from asni.cli import comparison, data, recipes, training
 from asni.errors import AsniError, StoppedError, UsageError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app.command()(recipes.plan)
 app.add_typer(data.app, name="data")
 app.command()(training.train)
 app.command()(training.investigate)
+app.command()(comparison.compare)
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ RUNS = Path("runs")
 
 def train(
     recipe: RecipeName,
-    method: Annotated[str, typer.Option(help="dense, asni (ASNI-I), asni-2 (ASNI-II), original.")] = "asni",
+    method: Annotated[str, typer.Option(help="dense, asni (ASNI-I), asni-2 (ASNI-II), lottery, snip, ...")] = "asni",
     seed: Seed = 0,
     epochs: Epochs = None,
     batch_size: BatchSize = None,

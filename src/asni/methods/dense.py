@@ -10,3 +10,8 @@ if TYPE_CHECKING:
 def dense(trainer: "Trainer") -> "Run":
     """One round of training in which every weight lives."""
     return trainer.train("dense", lambda model, optimizer: None)
+
+
+def dense_until(trainer: "Trainer", step: int) -> "Run":
+    """The first steps of that very training once more, so that where it stood after them is known."""
+    return trainer.train(f"dense-until-{step}", lambda model, optimizer: None, steps=trainer.steps[:step])

@@ -1,0 +1,98 @@
+"""Methods side by side: the same network, data and nonzeros; what each reaches and what it costs."""
+
+from collections.abc import Iterable, Mapping
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from asni.errors import UsageError, unknown
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+FIRST_TASK = ("dense", "asni", "gmp", "str", "rigl", "set", "magnitude", "continuous")
+"""Methods that end with an accurate sparse network; the others end with one that can be trained from its start."""
+
+PAPER = {
+    "asni": 75.23,
+    "gmp": 74.68,
+    "str": 74.87,
+    "rigl": 74.55,
+    "asni-2": 75.17,
+    "magnitude-rewind": 73.33,
+    "magnitude-retrain": 75.12,
+    "snip": 69.29,
+    "grasp": 71.56,
+}
+"""The paper's Tables 3 and 4: top-1 percent of ResNet-50 on ImageNet with 80 % of its parameters pruned."""
+
+
+def chosen(names: str | None, known: Iterable[str]) -> list[str]:
+    """The methods of a list with commas, each once; all that are known where nothing is asked.
+
+    >>> chosen("snip, random,snip", ["dense", "snip", "random"])
+    ['snip', 'random']
+    """
+    known = list(known)
+    if names is None:
+        return known
+    asked = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    if not asked:
+        raise UsageError(f"no method is named (known: {', '.join(sorted(known))})")
+    for name in asked:
+        if name not in known:
+            raise unknown("method", name, known)
+    return asked
+
+
+def train(trainer: "Trainer", methods: Iterable[str]) -> list[dict[str, Any]]:
+    """One row a method, for one seed; what was trained before is not trained again."""
+    from asni.methods import METHODS
+
+    rows = []
+    for method in methods:
+        trainer.rounds.clear()
+        run = METHODS[method](trainer)
+        rows.append(row(method, run, trainer.rounds.values()))
+    return rows
+
+
+def row(method: str, run: "Run", rounds: "Iterable[Run]") -> dict[str, Any]:
+    """What a method's last run reached; steps and seconds are those of all trainings that led to it."""
+    results = [needed.result for needed in rounds]
+    return {
+        "method": method,
+        "task": 1 if method in FIRST_TASK else 2,
+        **{key: run.result[key] for key in ("seed", "accuracy", "nonzeros", "sparsity", "total_sparsity")},
+        "trainings": len(results),
+        "steps": sum(result["steps"] for result in results),
+        "seconds": sum(result["seconds"] for result in results),
+        "paper_imagenet": PAPER.get(method),
+        "directory": str(run.directory),
+    }
+
+
+def summary(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The seeds of each method taken together, by task and then by accuracy.
+
+    >>> costs = {"nonzeros": 10, "trainings": 1, "steps": 5, "seconds": 1.0, "paper_imagenet": None}
+    >>> rows = [{"method": "snip", "task": 2, "accuracy": accuracy, **costs} for accuracy in (90.0, 92.0)]
+    >>> [(each["method"], each["seeds"], each["accuracy"], round(each["spread"], 2)) for each in summary(rows)]
+    [('snip', 2, 91.0, 1.41)]
+    """
+    by_method: dict[str, list[Mapping[str, Any]]] = {}
+    for each in rows:
+        by_method.setdefault(each["method"], []).append(each)
+    together = [_together(own) for own in by_method.values()]
+    return sorted(together, key=lambda method: (method["task"], -method["accuracy"]))
+
+
+def _together(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
+    accuracies = [each["accuracy"] for each in rows]
+    return {
+        **{key: rows[0][key] for key in ("method", "task", "trainings", "paper_imagenet")},
+        "seeds": len(rows),
+        "accuracy": fmean(accuracies),
+        "spread": stdev(accuracies) if len(rows) > 1 else None,
+        **{key: fmean(each[key] for each in rows) for key in ("nonzeros", "steps", "seconds")},
+    }

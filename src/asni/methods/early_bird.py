@@ -1,0 +1,98 @@
+"""Early-Bird tickets: the mask is drawn as soon as it stops changing (You et al., 2020), here of single weights.
+
+    after each epoch:
+        m_e = the largest |theta|, over all layers
+        put the distance of m_e and m_(e-1) into a queue of the last 5
+        if the largest distance in the queue is below 0.1: draw m_e, and go on training theta * m_e
+
+The distance is the share of the weights to keep that changed places. Where half of the weights are pruned, that is the
+published one, the share of all places at which the masks differ; that one would be below 0.1 from the start where only
+3 % are kept. A mask that never settles is drawn after the last epoch but one. The training goes on where it stands,
+so early-bird costs one round.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from asni.hold import Hold
+from asni.masks import Masks, full_masks, keep_largest
+from asni.schedules import last_pruning
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+
+class EarlyBird(Hold):
+    """Watches the magnitude mask of `keep` weights while the dense network trains, and draws it when it is stable."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        keep: int,
+        epochs: int,
+        steps_per_epoch: int,
+        threshold: float = 0.1,
+        patience: int = 5,
+    ):
+        super().__init__(model, optimizer, full_masks(model))
+        self.keep, self.epochs, self.steps_per_epoch = keep, epochs, steps_per_epoch
+        self.threshold, self.patience = threshold, patience
+        self.steps = 0
+        self.candidate: Masks | None = None
+        self.distances: list[float] = []
+        self.drawn = False
+
+    def after_step(self) -> None:
+        self.steps += 1
+        if self.steps % self.steps_per_epoch == 0 and not self.drawn:
+            self.after_epoch(self.steps // self.steps_per_epoch - 1)
+
+    def after_epoch(self, epoch: int) -> None:
+        """The loop of the algorithm."""
+        before, self.candidate = self.candidate, keep_largest(self.weights, self.keep)
+        if before is not None:
+            self.distances = [*self.distances, distance(before, self.candidate)][-self.patience :]
+        stable = len(self.distances) == self.patience and max(self.distances) < self.threshold
+        if stable or epoch == last_pruning(self.epochs):
+            self.masks = self.candidate
+            self.drawn = True
+
+    def state_dict(self) -> dict[str, Any]:
+        own = {"steps": self.steps, "candidate": self.candidate, "distances": self.distances, "drawn": self.drawn}
+        return {**super().state_dict(), **own}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.steps, self.candidate = state["steps"], state["candidate"]
+        self.distances, self.drawn = state["distances"], state["drawn"]
+
+
+def distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:
+    """The share of the living weights that did not live before.
+
+    >>> distance({"a": torch.tensor([True, True, False, False])}, {"a": torch.tensor([True, False, True, False])})
+    0.5
+    """
+    new = sum(int((after[name] & ~before[name]).sum()) for name in after)
+    return new / max(sum(int(mask.sum()) for mask in after.values()), 1)
+
+
+def early_bird(trainer: "Trainer") -> "Run":
+    """One round of training, dense until the mask is stable."""
+
+    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> EarlyBird:
+        return EarlyBird(
+            model,
+            optimizer,
+            keep=trainer.keep,
+            epochs=trainer.recipe.training.epochs,
+            steps_per_epoch=trainer.steps_per_epoch,
+        )
+
+    return trainer.train("early-bird", plug)

@@ -1,0 +1,47 @@
+"""GraSP: keep the weights without which the gradient would flow less (Wang, Zhang and Grosse, 2020).
+
+g = dL/dtheta_0, H = d2L/dtheta_0^2     on a few samples of each class, the outputs divided by a temperature
+s = -theta_0 * (H g)
+m = without the largest of s, over all layers
+train theta_0 * m
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from asni import scores
+from asni.hold import Hold
+from asni.masks import keep_largest
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+PER_CLASS = 10
+
+
+def grasp(trainer: "Trainer") -> "Run":
+    """One round of training of the mask that ten images of each class choose."""
+
+    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
+        images, labels = trainer.fabric.to_device(first_of_each_class(trainer, PER_CLASS))
+        flow = scores.grasp(model, images, labels)
+        return Hold(model, optimizer, keep_largest(flow, trainer.keep, by=torch.neg))
+
+    return trainer.train("grasp", plug)
+
+
+def first_of_each_class(trainer: "Trainer", count: int) -> tuple[Tensor, Tensor]:
+    """The first `count` images of each class in the order of the training, or as many as there are."""
+    missing = dict.fromkeys(range(trainer.dataset.info.classes), count)
+    chosen: list[tuple[Tensor, Tensor]] = []
+    for images, labels in trainer.batches(epoch=0):
+        for image, label in zip(images, labels, strict=True):
+            if missing[int(label)]:
+                missing[int(label)] -= 1
+                chosen.append((image, label))
+        if not any(missing.values()):
+            break
+    return torch.stack([image for image, _ in chosen]), torch.stack([label for _, label in chosen])

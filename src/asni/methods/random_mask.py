@@ -1,0 +1,24 @@
+"""The control of every method that chooses a mask: one that was drawn by lot."""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from asni.hold import Hold
+from asni.masks import keep_largest, prunable
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+
+def random_mask(trainer: "Trainer") -> "Run":
+    """One round of training of as many weights as asked, each of all layers as likely to live as any other."""
+
+    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
+        lots = torch.Generator().manual_seed(trainer.seed)
+        drawn = {name: torch.rand(weight.shape, generator=lots) for name, weight in prunable(model).items()}
+        return Hold(model, optimizer, keep_largest(drawn, trainer.keep))
+
+    return trainer.train("random", plug)

@@ -1,0 +1,29 @@
+"""One training, one magnitude mask, one more training: the two ways of Table 4.
+
+train theta_0 for T steps
+m = the largest |theta_T|, over all layers
+train theta * m        theta: theta_k, from step k on (Frankle, Dziugaite, Roy and Carbin, 2020a)
+                       theta: theta_T, from step 0 on (Frankle, Dziugaite, Roy and Carbin, 2021)
+"""
+
+from typing import TYPE_CHECKING
+
+from asni.methods.dense import dense
+from asni.methods.tickets import REWIND, pruned, rewind
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+
+def magnitude_rewind(trainer: "Trainer", *, share: float = REWIND) -> "Run":
+    """Back to the values of step k, and on from there ("Linear mode connectivity and the lottery ticket")."""
+    early, steps = rewind(trainer, share)
+    plug, settings = pruned(dense(trainer), trainer.keep), {"first_step": steps.start}
+    return trainer.train("magnitude-rewind", plug, start=early, steps=steps, settings=settings)
+
+
+def magnitude_retrain(trainer: "Trainer") -> "Run":
+    """The weights stay, the learning rate goes back to its start ("Pruning at initialization: missing the mark")."""
+    trained = dense(trainer)
+    return trainer.train("magnitude-retrain", pruned(trained, trainer.keep), start=trained.weights)

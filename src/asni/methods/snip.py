@@ -1,0 +1,29 @@
+"""SNIP: one batch before the training says which weights live (Lee, Ajanthan and Torr, 2019).
+
+s = |theta_0 * dL/dtheta_0|        the connection sensitivity, on the first batch
+m = the largest of s, over all layers
+train theta_0 * m
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from asni import scores
+from asni.hold import Hold
+from asni.masks import keep_largest
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+
+def snip(trainer: "Trainer") -> "Run":
+    """One round of training of the mask that the first batch of the training chooses."""
+
+    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
+        images, labels = trainer.fabric.to_device(next(trainer.batches(epoch=0)))
+        return Hold(model, optimizer, keep_largest(scores.snip(model, images, labels), trainer.keep))
+
+    return trainer.train("snip", plug)

@@ -1,0 +1,44 @@
+"""SynFlow: a mask without any data, which leaves no layer empty (Tanaka, Kunin, Yamins and Ganguli, 2020).
+
+for k = 1 .. n:                                  n = 100
+    s = theta_0 m * dR/d(theta_0 m)              R: the outputs for an image of ones, all values made positive
+    m = the largest (keep / all)^(k/n) of s, over all layers
+train theta_0 * m
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from asni import scores
+from asni.hold import Hold
+from asni.masks import Masks, count, full_masks, keep_largest
+
+if TYPE_CHECKING:
+    from asni.runs import Run
+    from asni.training import Trainer
+
+
+def synflow(trainer: "Trainer") -> "Run":
+    """One round of training of the mask that the initial values alone choose."""
+
+    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
+        return Hold(model, optimizer, synflow_masks(model, trainer.dataset.info.shape, trainer.keep))
+
+    return trainer.train("synflow", plug)
+
+
+def synflow_masks(model: nn.Module, shape: tuple[int, ...], keep: int, iterations: int = 100) -> Masks:
+    """The masks of exactly `keep` weights, pruned by the same factor again and again, the scores taken anew each time.
+
+    >>> model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
+    >>> count(synflow_masks(model, (8,), keep=10))
+    10
+    """
+    masks = full_masks(model)
+    total = count(masks)
+    for iteration in range(1, iterations + 1):
+        alive = round(total * (keep / total) ** (iteration / iterations))
+        masks = keep_largest(scores.synflow(model, shape, masks), alive, within=masks)
+    return masks

@@ -1,0 +1,51 @@
+"""`asni compare` as a user types it."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from asni.cli import app
+
+SHORT = ["--epochs", "2", "--steps-per-epoch", "3", "--device", "cpu"]
+
+
+def compare(out: Path, *arguments: str) -> str:
+    result = CliRunner().invoke(app, ["compare", "digits-fc", *SHORT, "--out", str(out), *arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compared")
+
+
+def test_json_has_a_row_for_each_method_and_seed(out: Path) -> None:
+    rows = json.loads(compare(out, "--methods", "snip,dense", "--seeds", "2", "--json"))
+    assert [(row["method"], row["seed"]) for row in rows] == [("snip", 0), ("dense", 0), ("snip", 1), ("dense", 1)]
+    assert all({"accuracy", "nonzeros", "steps", "seconds"} <= row.keys() for row in rows)
+    assert {row["steps"] for row in rows} == {6}
+
+
+def test_a_table_for_a_person(out: Path) -> None:
+    table = compare(out, "--methods", "snip,dense", "--seeds", "2")
+    heading, dense, snip, *_ = table.splitlines()
+    assert heading.split()[:3] == ["method", "task", "accuracy"]
+    assert dense.split()[:2] == ["dense", "1"]
+    assert snip.split()[:2] == ["snip", "2"]
+    assert snip.split()[-1] == "69.29"
+
+
+def test_csv_holds_the_rows_of_json(out: Path) -> None:
+    rows = json.loads(compare(out, "--methods", "snip", "--json", "--csv", str(out / "table.csv")))
+    with (out / "table.csv").open(newline="") as file:
+        [read] = csv.DictReader(file)
+    assert read == {key: "" if value is None else str(value) for key, value in rows[0].items()}
+
+
+def test_runs_are_those_of_the_other_commands(out: Path) -> None:
+    compare(out, "--methods", "dense")
+    assert (out / "digits-fc--epochs-2--steps-per-epoch-3" / "seed-0" / "dense" / "result.json").exists()

@@ -1,0 +1,40 @@
+"""Networks for tests of the methods, named in recipes by import path."""
+
+from math import prod
+
+import torch
+from torch import nn
+
+from asni.networks.initial import initialise
+
+Shape = tuple[int, int, int]
+
+
+def normed(shape: Shape, classes: int) -> nn.Module:
+    """Batch norm and drop-out: state and random numbers that a resumed training must find again."""
+    model = nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(prod(shape), 12),
+        nn.BatchNorm1d(12),
+        nn.ReLU(),
+        nn.Dropout(0.1),
+        nn.Linear(12, classes),
+    )
+    initialise(model)
+    return model
+
+
+def fading(shape: Shape, classes: int) -> nn.Module:
+    """A layer in the middle whose weights are so small that a global threshold empties it."""
+    middle = nn.Linear(12, 8)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), 12), nn.ReLU(), middle, nn.Linear(8, classes))
+    initialise(model)
+    nn.init.normal_(middle.weight, std=1e-6)
+    return model
+
+
+def broken(shape: Shape, classes: int) -> nn.Module:
+    """A layer without a single number."""
+    model = normed(shape, classes)
+    nn.init.constant_(model.get_parameter("1.weight"), torch.nan)
+    return model

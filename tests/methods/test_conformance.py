@@ -1,0 +1,150 @@
+"""What every method promises, whichever it is: a method is covered by being registered."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_trainings import OPTIMIZERS, StopAfter, small_recipe, small_trainer
+from torch import Tensor, nn
+
+from asni.errors import AsniError, StoppedError
+from asni.masks import count, prunable
+from asni.methods import METHODS
+from asni.runs import Run
+from asni.training import Plug, Trainer
+
+SPARSE = [method for method in METHODS if method != "dense"]
+WITHIN = {"str": 0.02}
+"""Methods that cannot be told a sparsity, and how near to it they promise to end, as a share of the count."""
+
+FOLDED = {"str", "continuous"}
+"""Methods that train other numbers than the weights; theirs are zero when the training is over."""
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("method", SPARSE)
+def test_ends_with_the_asked_weights_alive_and_the_others_zero(method: str, optimizer: str, shared: Path) -> None:
+    trainer = small_trainer(shared / optimizer, small_recipe(optimizer=optimizer))
+    run = METHODS[method](trainer)
+    assert count(run.masks) == pytest.approx(trainer.keep, rel=WITHIN.get(method, 0), abs=0)
+    assert_zero_outside(run.masks, run.weights)
+    biases_and_norms = sum(p.numel() for p in trainer.network().parameters()) - sum(
+        map(torch.numel, run.masks.values())
+    )
+    assert run.result["nonzeros"] == count(run.masks) + biases_and_norms
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_leaves_the_network_with_the_keys_and_shapes_it_had(method: str, shared: Path) -> None:
+    trainer = small_trainer(shared / "adam", small_recipe())
+    given = {name: value.shape for name, value in trainer.network().state_dict().items()}
+    assert {name: value.shape for name, value in METHODS[method](trainer).weights.items()} == given
+
+
+@pytest.mark.parametrize("method", SPARSE)
+def test_works_where_a_layer_is_emptied(method: str, shared: Path) -> None:
+    trainer = small_trainer(shared / "fading", small_recipe("fading"))
+    run = METHODS[method](trainer)
+    assert count(run.masks) == pytest.approx(trainer.keep, rel=WITHIN.get(method, 0), abs=0)
+    assert all(bool(value.isfinite().all()) for value in run.weights.values())
+
+
+def test_that_layer_is_emptied_by_a_global_threshold(shared: Path) -> None:
+    run = METHODS["magnitude-retrain"](small_trainer(shared / "fading", small_recipe("fading")))
+    assert not run.masks["3.weight"].any()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("method", [method for method in SPARSE if method not in FOLDED])
+def test_pruned_weights_and_their_state_are_zero_after_every_step(method: str, optimizer: str, tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path, small_recipe(optimizer=optimizer))
+    watched = Watched(trainer)
+    METHODS[method](watched)  # type: ignore[arg-type]
+    assert watched.looked > 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_stopped_again_and_again_it_ends_with_the_weights_of_an_undisturbed_training(
+    method: str, shared: Path, tmp_path: Path
+) -> None:
+    undisturbed = METHODS[method](small_trainer(shared / "adam", small_recipe()))
+    while (run := trained_until_stopped(method, tmp_path, steps=5)) is None:
+        pass
+    assert_same(run.weights, undisturbed.weights)
+    if method != "dense":
+        assert_same(run.masks, undisturbed.masks)
+    assert without_times(run.result) == without_times(undisturbed.result)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_another_seed_gives_another_network(method: str, shared: Path) -> None:
+    one, other = (
+        METHODS[method](small_trainer(shared / folder, small_recipe(), seed=seed))
+        for seed, folder in enumerate(["adam", "another-seed"])
+    )
+    assert not torch.equal(one.weights["1.weight"], other.weights["1.weight"])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_refuses_weights_that_are_not_numbers(method: str, tmp_path: Path) -> None:
+    with pytest.raises(AsniError, match=r"layer '1\.weight'|the loss of .* is nan"):
+        METHODS[method](small_trainer(tmp_path, small_recipe("broken")))
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where rounds that several methods have in common are trained once, as they are for a user."""
+    return tmp_path_factory.mktemp("shared")
+
+
+class Watched:
+    """A trainer that looks at every pruned weight after every step."""
+
+    def __init__(self, trainer: Trainer):
+        self.trainer, self.looked = trainer, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.trainer, name)
+
+    def train(self, stage: str, plug: Plug, **options: Any) -> Run:
+        def watched_plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Any:
+            pruner = plug(model, optimizer)
+            if pruner is not None:
+                optimizer.register_step_post_hook(lambda *_: self.look(pruner.masks, model, optimizer))
+            return pruner
+
+        return self.trainer.train(stage, watched_plug, **options)
+
+    def look(self, masks: Mapping[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self.looked += 1
+        weights = prunable(model)
+        assert_zero_outside(masks, weights)
+        for name, weight in weights.items():
+            state = [value for value in optimizer.state[weight].values() if value.shape == weight.shape]
+            assert state
+            for value in state:
+                assert_zero_outside({name: masks[name]}, {name: value})
+
+
+def trained_until_stopped(method: str, directory: Path, steps: int) -> Run | None:
+    try:
+        return METHODS[method](small_trainer(directory, small_recipe(), progress=StopAfter(steps)))
+    except StoppedError:
+        return None
+
+
+def assert_zero_outside(masks: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
+    for name, lives in masks.items():
+        assert not values[name][~lives].any(), name
+
+
+def assert_same(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> None:
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        assert torch.equal(value, other[name]), name
+
+
+def without_times(result: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key != "seconds"}

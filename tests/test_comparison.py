@@ -1,0 +1,100 @@
+"""Methods side by side, and what they cost."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asni.comparison import FIRST_TASK, PAPER, chosen, summary, train
+from asni.errors import UsageError
+from asni.methods import METHODS
+from asni.progress import Progress
+from asni.recipes import load
+from asni.runs import Job
+from asni.training import Trainer, make_fabric
+
+
+def small_trainer(directory: Path) -> Trainer:
+    recipe = load("digits-fc").override(epochs=2, steps_per_epoch=4, sparsity=0.5)
+    return Trainer(Job(recipe, 3, "fp32", directory.joinpath), make_fabric("cpu"), Progress())
+
+
+def test_a_row_counts_every_training_that_the_method_needed_once(tmp_path: Path) -> None:
+    methods = ["lottery", "dense", "magnitude-rewind", "magnitude-retrain", "snip"]
+    rows = {row["method"]: row for row in train(small_trainer(tmp_path), methods)}
+    assert {method: rows[method]["steps"] for method in methods} == {
+        "lottery": 5 * 8,
+        "dense": 8,
+        "magnitude-rewind": 8 + 1 + 7,
+        "magnitude-retrain": 8 + 8,
+        "snip": 8,
+    }
+    assert {method: rows[method]["trainings"] for method in methods} == {
+        "lottery": 5,
+        "dense": 1,
+        "magnitude-rewind": 3,
+        "magnitude-retrain": 2,
+        "snip": 1,
+    }
+
+
+def test_sparse_methods_end_at_the_same_nonzeros(tmp_path: Path) -> None:
+    rows = train(small_trainer(tmp_path), ["asni", "snip", "random", "early-bird"])
+    assert {row["nonzeros"] for row in rows} == {410 + 25_100}
+    assert {row["seed"] for row in rows} == {3}
+
+
+def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
+    methods = ["dense", "snip", "magnitude-rewind"]
+    first = train(small_trainer(tmp_path), methods)
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*") if path.name != ".lock"}
+    assert train(small_trainer(tmp_path), methods) == first
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+
+
+def row(method: str, accuracy: float, seed: int = 0) -> dict[str, Any]:
+    return {
+        "method": method,
+        "task": 1 if method in FIRST_TASK else 2,
+        "seed": seed,
+        "accuracy": accuracy,
+        "nonzeros": 100,
+        "trainings": 1,
+        "steps": 10,
+        "seconds": 2.0 + 2 * seed,
+        "paper_imagenet": None,
+    }
+
+
+def test_the_table_is_sorted_by_task_and_then_by_accuracy() -> None:
+    rows = [row("snip", 80.0), row("asni", 70.0), row("lottery", 90.0), row("dense", 95.0)]
+    assert [each["method"] for each in summary(rows)] == ["dense", "asni", "lottery", "snip"]
+
+
+def test_seeds_are_taken_together() -> None:
+    [together] = summary([row("snip", 80.0, 0), row("snip", 82.0, 1), row("snip", 84.0, 2)])
+    assert (together["accuracy"], together["spread"], together["seeds"]) == (82.0, 2.0, 3)
+    assert together["seconds"] == 4.0
+
+
+def test_one_seed_has_no_spread() -> None:
+    [together] = summary([row("snip", 80.0)])
+    assert together["spread"] is None
+
+
+def test_all_methods_are_compared_where_none_is_named() -> None:
+    assert chosen(None, METHODS) == list(METHODS)
+
+
+@pytest.mark.parametrize("names", ["snap", "dense,snap", "", " , "])
+def test_methods_that_do_not_exist_are_refused_by_name(names: str) -> None:
+    with pytest.raises(UsageError, match=r"no method 'snap'; did you mean 'snip'\?|no method is named"):
+        chosen(names, METHODS)
+
+
+def test_the_papers_tables() -> None:
+    """Table 3 and Table 4, as printed."""
+    assert PAPER == {
+        **{"gmp": 74.68, "str": 74.87, "rigl": 74.55, "asni": 75.23},
+        **{"magnitude-rewind": 73.33, "magnitude-retrain": 75.12, "snip": 69.29, "grasp": 71.56, "asni-2": 75.17},
+    }
