@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from asni.errors import AsniError, StoppedError, UsageError
 from asni.files import write_atomically
 from asni.hold import Hold
 from asni.masks import count, prunable
+from asni.processes import together
 from asni.progress import Bar, Progress
 from asni.recipes import Recipe, lr_at
 from asni.runs import Job, Run
@@ -36,10 +38,10 @@ class Trainer:
         self.fabric, self.progress = fabric, progress
         if job.recipe.training.threads is not None:
             torch.set_num_threads(job.recipe.training.threads)
-        self.dataset = datasets.load(job.recipe.dataset)
-        batch_size, images = job.recipe.training.batch_size, self.dataset.info.train
-        if batch_size > images:
-            raise UsageError(f"batch_size = {batch_size} is more than the {images} training images.")
+        with together(fabric):
+            self.dataset = datasets.load(job.recipe.dataset)
+        images = self.dataset.info.train
+        _check_batch_size(job.recipe.training.batch_size, images, fabric.world_size)
         self.steps_per_epoch = job.recipe.steps_per_epoch(images)
         self._trained_here: set[str] = set()
 
@@ -56,8 +58,13 @@ class Trainer:
     def train(self, stage: str, plug: Plug, *, start: Mapping[str, Tensor] | None = None) -> Run:
         """One round, unless it was finished before: `start` replaces the seed's initial values."""
         run = self.job.run(stage)
-        with run.locked() if self.fabric.is_global_zero else nullcontext():
-            if not self.fabric.broadcast(run.finished):
+        with ExitStack() as until_done:
+            finished = False
+            with together(self.fabric):
+                if self.fabric.is_global_zero:
+                    until_done.enter_context(run.locked())
+                    finished = run.finished
+            if not self.fabric.broadcast(finished):
                 _Round(self, run, stage, plug, start).train()
                 self._trained_here.add(stage)
             elif stage not in self._trained_here:
@@ -77,8 +84,6 @@ class _Round:
         self.initial = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
         self.pruner = plug(self.module, self.raw_optimizer)
         self.metrics: list[dict[str, Any]] = []
-        # Drop-out and the like draw from here on; where the training stands alone, so do its random numbers.
-        torch.manual_seed(trainer.seed)
 
     def train(self) -> None:
         epochs, steps = self.recipe.training.epochs, self.trainer.steps_per_epoch
@@ -87,23 +92,27 @@ class _Round:
             try:
                 for epoch in range(len(self.metrics), epochs):
                     self._train_epoch(epoch, bar)
-                    self._save()
+                    with together(self.fabric):
+                        if self.fabric.is_global_zero:
+                            self._save()
             except KeyboardInterrupt:
                 raise StoppedError(
                     f"stopped in epoch {len(self.metrics) + 1} of {epochs} of {self.stage}. "
                     f"The same command goes on from epoch {len(self.metrics) + 1}; its work is in {self.run.directory}."
                 ) from None
-        if self.fabric.is_global_zero:
-            self._finish()
+        with together(self.fabric):
+            if self.fabric.is_global_zero:
+                self._finish()
 
     def _train_epoch(self, epoch: int, bar: Bar) -> None:
         started = time.monotonic()
+        self._seed_drop_out(epoch)
         for group in self.raw_optimizer.param_groups:
             group["lr"] = lr_at(self.recipe.training, epoch)
         losses = self._steps(epoch, bar)
         entry = {
             "epoch": epoch,
-            "loss": float(torch.stack(losses).mean()),
+            "loss": float(losses.mean()),
             "accuracy": self._accuracy(),
             **self._sizes(),
             "lr": lr_at(self.recipe.training, epoch),
@@ -112,7 +121,13 @@ class _Round:
         self.metrics.append(entry)
         bar.epoch(entry)
 
-    def _steps(self, epoch: int, bar: Bar) -> list[Tensor]:
+    def _seed_drop_out(self, epoch: int) -> None:
+        """Random numbers of their own for every epoch and process; none need to be kept in a checkpoint."""
+        numbers = np.random.SeedSequence((self.trainer.seed, epoch, self.fabric.global_rank))
+        torch.manual_seed(int(numbers.generate_state(1, np.uint64)[0]))
+
+    def _steps(self, epoch: int, bar: Bar) -> Tensor:
+        """Trains one epoch; the loss of each of its global batches."""
         training = self.recipe.training
         order = epoch_order(
             self.trainer.dataset.info.train,
@@ -133,18 +148,23 @@ class _Round:
         self.model.train()
         losses: list[Tensor] = []
         try:
-            for images, labels in batches:
-                losses.append(train_step(self.fabric, self.model, self.optimizer, images, labels))
+            for step, (images, labels) in enumerate(batches):
+                in_all = min(training.batch_size, len(order) - step * training.batch_size)
+                weight = len(labels) * self.fabric.world_size / in_all
+                losses.append(train_step(self.fabric, self.model, self.optimizer, images, labels, weight))
                 bar.step()
-        finally:
-            # Looked at once an epoch, so that a GPU never waits; the checkpoint of the epoch before is still good.
-            self._require_finite(losses, epoch)
-        return losses
+        except AsniError:
+            # What cannot be pruned has most likely diverged before.
+            self._require_finite(torch.stack(losses), epoch)
+            raise
+        # Looked at once an epoch, so that a GPU never waits; the checkpoint of the epoch before is still good.
+        means = cast(Tensor, self.fabric.all_reduce(torch.stack(losses)))
+        with together(self.fabric):
+            self._require_finite(means, epoch)
+        return means
 
-    def _require_finite(self, losses: list[Tensor], epoch: int) -> None:
-        if not losses:
-            return
-        bad = torch.nonzero(~torch.isfinite(torch.stack(losses)))
+    def _require_finite(self, losses: Tensor, epoch: int) -> None:
+        bad = torch.nonzero(~torch.isfinite(losses))
         if len(bad):
             raise AsniError(
                 f"the loss of {self.stage} is {float(losses[int(bad[0])])} in epoch {epoch + 1}, step "
@@ -155,16 +175,24 @@ class _Round:
     @torch.no_grad()
     def _accuracy(self) -> float:
         """Percent of the test images that are recognised."""
-        self.model.eval()
+        self._share_statistics()
+        self.module.eval()
         right = torch.zeros((), dtype=torch.int64, device=self.fabric.device)
         batches = self.trainer.dataset.test_batches(
             TEST_BATCH, rank=self.fabric.global_rank, world=self.fabric.world_size
         )
         for images, labels in batches:
             images, labels = self.fabric.to_device((images, labels))
-            right += (self.model(images).argmax(1) == labels).sum()
+            with self.fabric.autocast():
+                right += (self.module(images).argmax(1) == labels).sum()
         total = cast(Tensor, self.fabric.all_reduce(right, reduce_op="sum"))
         return 100 * int(total) / self.trainer.dataset.info.test
+
+    def _share_statistics(self) -> None:
+        """Batch norm's running statistics are those of process 0, as DDP has it before every step."""
+        if self.fabric.world_size > 1:
+            for statistics in self.module.buffers():
+                torch.distributed.broadcast(statistics, src=0)
 
     def _sizes(self) -> dict[str, Any]:
         candidates = sum(weight.numel() for weight in prunable(self.module).values())
@@ -177,10 +205,14 @@ class _Round:
         }
 
     def _resume_or_start(self) -> None:
-        checkpoint = self.fabric.broadcast(load_checkpoint(self.run.checkpoint) if self.fabric.is_global_zero else None)
-        if checkpoint is None:
+        checkpoint = None
+        with together(self.fabric):
             if self.fabric.is_global_zero:
-                self.run.start(environment(), self.initial)
+                checkpoint = load_checkpoint(self.run.checkpoint)
+                if checkpoint is None:
+                    self.run.start(environment(), self.initial)
+        checkpoint = self.fabric.broadcast(checkpoint)
+        if checkpoint is None:
             return
         self.metrics = checkpoint["metrics"]
         self.module.load_state_dict(checkpoint["model"])
@@ -188,18 +220,14 @@ class _Round:
         self.fabric.strategy.precision.load_state_dict(checkpoint["precision"])
         if self.pruner is not None:
             self.pruner.load_state_dict(checkpoint["pruner"])
-        set_random_state(checkpoint["random"])
 
     def _save(self) -> None:
-        if not self.fabric.is_global_zero:
-            return
         state = {
             "metrics": self.metrics,
             "model": self.module.state_dict(),
             "optimizer": self.raw_optimizer.state_dict(),
             "precision": self.fabric.strategy.precision.state_dict(),
             "pruner": None if self.pruner is None else self.pruner.state_dict(),
-            "random": random_state(),
         }
         write_atomically(self.run.checkpoint, lambda path: torch.save(state, path))
         self.run.write_metrics(self.metrics)
@@ -222,12 +250,35 @@ class _Round:
         self.run.finish(self.module.state_dict(), masks, result)
 
 
+def _check_batch_size(batch_size: int, images: int, processes: int) -> None:
+    if batch_size > images:
+        raise UsageError(f"batch_size = {batch_size} is more than the {images} training images.")
+    if batch_size < processes:
+        raise UsageError(f"batch_size = {batch_size} cannot be shared by {processes} processes.")
+
+
 def train_step(
-    fabric: Fabric, model: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor
+    fabric: Fabric,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    images: Tensor,
+    labels: Tensor,
+    weight: float = 1.0,
 ) -> Tensor:
-    """One step down the gradient of the cross-entropy; the loss before it."""
+    """One step down the gradient of the cross-entropy; the loss before it.
+
+    Processes that share a batch average their gradients; `weight`, this process's share of the batch relative to an
+    equal one, makes the average the gradient of the whole batch's mean.
+    """
+    if not weight:
+        # The others wait for this process too: a blank image, in evaluation so that it leaves no statistics behind.
+        # Only the last batch of an epoch can be so short.
+        images, labels = images.new_zeros(1, *images.shape[1:]), labels.new_zeros(1)
+        model.eval()
     images, labels = fabric.to_device((images, labels))
     loss = cross_entropy(model(images), labels)
+    if weight != 1:
+        loss = loss * weight
     optimizer.zero_grad()
     fabric.backward(loss)
     optimizer.step()
@@ -249,28 +300,3 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 def load_checkpoint(path: Path) -> dict[str, Any] | None:
     return torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None
-
-
-def random_state() -> dict[str, Any]:
-    """Where torch's own random numbers stand, on every device."""
-    return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all()}
-
-
-def set_random_state(state: Mapping[str, Any]) -> None:
-    torch.set_rng_state(state["cpu"])
-    torch.cuda.set_rng_state_all(state["cuda"])
-
-
-PRECISIONS: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
-    "fp32": "32-true",
-    "bf16": "bf16-mixed",
-    "fp16": "16-mixed",
-}
-
-
-def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32") -> Fabric:
-    """Lightning Fabric, launched: the device, the precision, the processes."""
-    torch.backends.cudnn.deterministic = True
-    fabric = Fabric(accelerator=device, devices=devices, precision=PRECISIONS[precision])
-    fabric.launch()
-    return fabric
