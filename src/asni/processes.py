@@ -31,8 +31,9 @@ def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32")
     """Lightning Fabric, launched: the device, the precision, and `devices` processes or those of torchrun."""
     import torch
     from lightning_fabric import Fabric
-    from lightning_fabric.plugins.environments import LightningEnvironment, TorchElasticEnvironment
-    from lightning_fabric.strategies import DDPStrategy
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+    from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+    from lightning_fabric.strategies.ddp import DDPStrategy
     from lightning_fabric.utilities.exceptions import MisconfigurationException
 
     if precision == "fp16" and not (device in ("auto", "cuda") and torch.cuda.is_available()):
