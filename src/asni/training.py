@@ -80,7 +80,8 @@ class _Round:
         self.fabric, self.recipe = trainer.fabric, trainer.recipe
         # The faster order in memory for convolutions, on CPUs too; files keep the usual one.
         self.module = trainer.network(start).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.raw_optimizer = make_optimizer(self.module, self.recipe)
+        scaler = getattr(self.fabric.strategy.precision, "scaler", None)
+        self.raw_optimizer = make_optimizer(self.module, self.recipe, fused=scaler is None)
         self.model, self.optimizer = self.fabric.setup(self.module, self.raw_optimizer)
         self.initial = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
         self.pruner = plug(self.module, self.raw_optimizer)
@@ -156,7 +157,7 @@ class _Round:
                 bar.step()
         except AsniError:
             # What cannot be pruned has most likely diverged before.
-            self._require_finite(torch.stack(losses), epoch)
+            self._require_finite(torch.tensor(losses), epoch)
             raise
         # Looked at once an epoch, so that a GPU never waits; the checkpoint of the epoch before is still good.
         means = cast(Tensor, self.fabric.all_reduce(torch.stack(losses)))
@@ -287,10 +288,14 @@ def train_step(
     return loss.detach()
 
 
-def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimiser, fused: one kernel a step instead of several a parameter."""
+def make_optimizer(model: nn.Module, recipe: Recipe, *, fused: bool = True) -> torch.optim.Optimizer:
+    """The recipe's optimiser; fused takes one kernel a step instead of several a parameter.
+
+    Under a gradient scaler it must not be: when the first step is skipped, PyTorch's fused SGD goes on from a momentum
+    that was never written.
+    """
     training = recipe.training
-    common: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay, "fused": True}
+    common: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay, "fused": fused}
     match training.optimizer:
         case "sgd":
             return torch.optim.SGD(model.parameters(), momentum=training.momentum, nesterov=training.nesterov, **common)

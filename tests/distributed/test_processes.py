@@ -8,7 +8,7 @@ import pytest
 import torch
 from lightning_fabric import Fabric
 from torch import nn
-from torch.multiprocessing import spawn
+from torch.multiprocessing.spawn import spawn
 
 from asni import recipes
 from asni.errors import AsniError, ElsewhereError, UsageError
