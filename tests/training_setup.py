@@ -5,10 +5,11 @@ from pathlib import Path
 from rich.console import Console
 
 from asni import recipes
+from asni.processes import make_fabric
 from asni.progress import Progress
 from asni.recipes import Recipe
 from asni.runs import Job
-from asni.training import Trainer, make_fabric
+from asni.training import Trainer
 
 
 def short_digits(epochs: int = 4) -> Recipe:

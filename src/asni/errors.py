@@ -16,6 +16,10 @@ class StoppedError(AsniError):
     """The user stopped the work (exit status 130)."""
 
 
+class ElsewhereError(AsniError):
+    """Another process of the same training was stopped, and process 0 tells why."""
+
+
 def unknown(kind: str, given: str, known: Iterable[str]) -> UsageError:
     """An error that offers the nearest right name.
 

@@ -129,7 +129,7 @@ def _drop_ties(
             return
         ties = torch.nonzero(masks[name].flatten() & (by(scores[name].detach()).flatten() == tied)).flatten()
         dropped = ties[-surplus:]
-        masks[name].view(-1)[dropped] = False
+        masks[name][torch.unravel_index(dropped, masks[name].shape)] = False
         surplus -= len(dropped)
 
 

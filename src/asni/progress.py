@@ -22,8 +22,8 @@ class Bar(Protocol):
 class Progress:
     """Draws to the error stream, so that the standard output stays clean for results."""
 
-    def __init__(self, console: Console | None = None):
-        self.console = console or Console(stderr=True)
+    def __init__(self, console: Console | None = None, *, quiet: bool = False):
+        self.console = console or Console(stderr=True, quiet=quiet)
 
     @contextmanager
     def training(self, stage: str, epochs: int, steps: int, done: int) -> Iterator[Bar]:

@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from asni.environment import environment
 from asni.errors import AsniError, StoppedError, UsageError
 from asni.files import write_atomically
 from asni.masks import count, prunable
+from asni.processes import together
 from asni.progress import Bar, Progress
 from asni.pruner import Pruner
 from asni.recipes import Recipe, lr_at
@@ -39,10 +40,10 @@ class Trainer:
         self.fabric, self.progress = fabric, progress
         if job.recipe.training.threads is not None:
             torch.set_num_threads(job.recipe.training.threads)
-        self.dataset = datasets.load(job.recipe.dataset)
-        batch_size, images = job.recipe.training.batch_size, self.dataset.info.train
-        if batch_size > images:
-            raise UsageError(f"batch_size = {batch_size} is more than the {images} training images.")
+        with together(fabric):
+            self.dataset = datasets.load(job.recipe.dataset)
+        images = self.dataset.info.train
+        _check_batch_size(job.recipe.training.batch_size, images, fabric.world_size)
         self.steps_per_epoch = job.recipe.steps_per_epoch(images)
         self.steps = range(job.recipe.training.epochs * self.steps_per_epoch)
         self.rounds: dict[str, Run] = {}
@@ -62,6 +63,11 @@ class Trainer:
     def keep(self) -> int:
         """How many of the prunable weights live when the recipe's pruning is done."""
         return kept(sum(weight.numel() for weight in prunable(self.network()).values()), self.recipe.final_sparsity)
+
+    def images_in_step(self, step: int) -> int:
+        """The global batch; only the last one of a single pass over the data may be short."""
+        size, images = self.recipe.training.batch_size, self.dataset.info.train
+        return min(size, images - step * size) if self.steps_per_epoch == -(-images // size) else size
 
     def batches(self, epoch: int, *, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
         """The training images and labels of one epoch, from its step `start` on."""
@@ -95,8 +101,13 @@ class Trainer:
         data are those of these steps. A finished run that was asked other `settings` is refused.
         """
         run = self.job.run(stage, settings)
-        with run.locked() if self.fabric.is_global_zero else nullcontext():
-            if not self.fabric.broadcast(run.finished):
+        with ExitStack() as until_done:
+            finished = False
+            with together(self.fabric):
+                if self.fabric.is_global_zero:
+                    until_done.enter_context(run.locked())
+                    finished = run.finished
+            if not self.fabric.broadcast(finished):
                 _Round(self, run, stage, plug, start, steps or self.steps).train()
                 self._trained_here.add(stage)
             elif stage not in self._trained_here:
@@ -113,14 +124,14 @@ class _Round:
     ):
         self.trainer, self.run, self.stage, self.steps = trainer, run, stage, steps
         self.fabric, self.recipe = trainer.fabric, trainer.recipe
-        self.module = trainer.network(start)
-        self.raw_optimizer = make_optimizer(self.module, self.recipe)
+        # The faster order in memory for convolutions, on CPUs too; files keep the usual one.
+        self.module = trainer.network(start).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        scaler = getattr(self.fabric.strategy.precision, "scaler", None)
+        self.raw_optimizer = make_optimizer(self.module, self.recipe, fused=scaler is None)
         self.model, self.optimizer = self.fabric.setup(self.module, self.raw_optimizer)
         self.initial = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
         self.pruner = plug(self.module, self.raw_optimizer)
         self.metrics: list[dict[str, Any]] = []
-        # Drop-out and the like draw from here on; where the training stands alone, so do its random numbers.
-        torch.manual_seed(trainer.seed)
 
     def train(self) -> None:
         per_epoch = self.trainer.steps_per_epoch
@@ -131,24 +142,28 @@ class _Round:
             try:
                 for epoch in range(first + len(self.metrics), end):
                     self._train_epoch(epoch, bar)
-                    self._save()
+                    with together(self.fabric):
+                        if self.fabric.is_global_zero:
+                            self._save()
             except KeyboardInterrupt:
                 here = first + len(self.metrics) + 1
                 raise StoppedError(
                     f"stopped in epoch {here} of {end} of {self.stage}. "
                     f"The same command goes on from epoch {here}; its work is in {self.run.directory}."
                 ) from None
-        if self.fabric.is_global_zero:
-            self._finish()
+        with together(self.fabric):
+            if self.fabric.is_global_zero:
+                self._finish()
 
     def _train_epoch(self, epoch: int, bar: Bar) -> None:
         started = time.monotonic()
+        self._seed_drop_out(epoch)
         for group in self.raw_optimizer.param_groups:
             group["lr"] = lr_at(self.recipe.training, epoch)
         losses = self._steps(epoch, bar)
         entry = {
             "epoch": epoch,
-            "loss": float(torch.stack(losses).mean()),
+            "loss": float(losses.mean()),
             "accuracy": self._accuracy(),
             **self._sizes(),
             "lr": lr_at(self.recipe.training, epoch),
@@ -157,26 +172,36 @@ class _Round:
         self.metrics.append(entry)
         bar.epoch(entry)
 
-    def _steps(self, epoch: int, bar: Bar) -> list[Tensor]:
-        per_epoch = self.trainer.steps_per_epoch
+    def _seed_drop_out(self, epoch: int) -> None:
+        """Random numbers of their own for every epoch and process; none need to be kept in a checkpoint."""
+        numbers = np.random.SeedSequence((self.trainer.seed, epoch, self.fabric.global_rank))
+        torch.manual_seed(int(numbers.generate_state(1, np.uint64)[0]))
+
+    def _steps(self, epoch: int, bar: Bar) -> Tensor:
+        """Trains one epoch, or the part of it that belongs to the round; the loss of each of its global batches."""
+        per_epoch, world = self.trainer.steps_per_epoch, self.fabric.world_size
         start = max(self.steps.start - epoch * per_epoch, 0)
         stop = min(self.steps.stop - epoch * per_epoch, per_epoch)
-        batches = self.trainer.batches(epoch, start=start, rank=self.fabric.global_rank, world=self.fabric.world_size)
+        batches = self.trainer.batches(epoch, start=start, rank=self.fabric.global_rank, world=world)
         self.model.train()
         losses: list[Tensor] = []
         try:
-            for images, labels in islice(batches, stop - start):
-                losses.append(train_step(self.fabric, self.model, self.optimizer, images, labels))
+            for step, (images, labels) in zip(range(start, stop), batches, strict=False):
+                weight = len(labels) * world / self.trainer.images_in_step(step)
+                losses.append(train_step(self.fabric, self.model, self.optimizer, images, labels, weight=weight))
                 bar.step()
-        finally:
-            # Looked at once an epoch, so that a GPU never waits; the checkpoint of the epoch before is still good.
-            self._require_finite(losses, epoch)
-        return losses
+        except AsniError:
+            # What cannot be pruned has most likely diverged before.
+            self._require_finite(torch.tensor(losses), epoch)
+            raise
+        # Looked at once an epoch, so that a GPU never waits; the checkpoint of the epoch before is still good.
+        means = cast(Tensor, self.fabric.all_reduce(torch.stack(losses)))
+        with together(self.fabric):
+            self._require_finite(means, epoch)
+        return means
 
-    def _require_finite(self, losses: list[Tensor], epoch: int) -> None:
-        if not losses:
-            return
-        bad = torch.nonzero(~torch.isfinite(torch.stack(losses)))
+    def _require_finite(self, losses: Tensor, epoch: int) -> None:
+        bad = torch.nonzero(~torch.isfinite(losses))
         if len(bad):
             raise AsniError(
                 f"the loss of {self.stage} is {float(losses[int(bad[0])])} in epoch {epoch + 1}, step "
@@ -187,16 +212,24 @@ class _Round:
     @torch.no_grad()
     def _accuracy(self) -> float:
         """Percent of the test images that are recognised."""
-        self.model.eval()
+        self._share_statistics()
+        self.module.eval()
         right = torch.zeros((), dtype=torch.int64, device=self.fabric.device)
         batches = self.trainer.dataset.test_batches(
             TEST_BATCH, rank=self.fabric.global_rank, world=self.fabric.world_size
         )
         for images, labels in batches:
-            images, labels = self.fabric.to_device((images, labels))
-            right += (self.model(images).argmax(1) == labels).sum()
+            images, labels = self.fabric.to_device((images.contiguous(memory_format=torch.channels_last), labels))
+            with self.fabric.autocast():
+                right += (self.module(images).argmax(1) == labels).sum()
         total = cast(Tensor, self.fabric.all_reduce(right, reduce_op="sum"))
         return 100 * int(total) / self.trainer.dataset.info.test
+
+    def _share_statistics(self) -> None:
+        """Batch norm's running statistics are those of process 0, as DDP has it before every step."""
+        if self.fabric.world_size > 1:
+            for statistics in self.module.buffers():
+                torch.distributed.broadcast(statistics, src=0)
 
     def _sizes(self) -> dict[str, Any]:
         candidates = sum(weight.numel() for weight in prunable(self.module).values())
@@ -209,10 +242,14 @@ class _Round:
         }
 
     def _resume_or_start(self) -> None:
-        checkpoint = self.fabric.broadcast(load_checkpoint(self.run.checkpoint) if self.fabric.is_global_zero else None)
-        if checkpoint is None:
+        checkpoint = None
+        with together(self.fabric):
             if self.fabric.is_global_zero:
-                self.run.start(environment(), self.initial)
+                checkpoint = load_checkpoint(self.run.checkpoint)
+                if checkpoint is None:
+                    self.run.start(environment(), self.initial)
+        checkpoint = self.fabric.broadcast(checkpoint)
+        if checkpoint is None:
             return
         self.metrics = checkpoint["metrics"]
         self.module.load_state_dict(checkpoint["model"])
@@ -220,18 +257,14 @@ class _Round:
         self.fabric.strategy.precision.load_state_dict(checkpoint["precision"])
         if self.pruner is not None:
             self.pruner.load_state_dict(checkpoint["pruner"])
-        set_random_state(checkpoint["random"])
 
     def _save(self) -> None:
-        if not self.fabric.is_global_zero:
-            return
         state = {
             "metrics": self.metrics,
             "model": self.module.state_dict(),
             "optimizer": self.raw_optimizer.state_dict(),
             "precision": self.fabric.strategy.precision.state_dict(),
             "pruner": None if self.pruner is None else self.pruner.state_dict(),
-            "random": random_state(),
         }
         write_atomically(self.run.checkpoint, lambda path: torch.save(state, path))
         self.run.write_metrics(self.metrics)
@@ -254,22 +287,50 @@ class _Round:
         self.run.finish(self.module.state_dict(), masks, result)
 
 
+def _check_batch_size(batch_size: int, images: int, processes: int) -> None:
+    if batch_size > images:
+        raise UsageError(f"batch_size = {batch_size} is more than the {images} training images.")
+    if batch_size < processes:
+        raise UsageError(f"batch_size = {batch_size} cannot be shared by {processes} processes.")
+
+
 def train_step(
-    fabric: Fabric, model: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor
+    fabric: Fabric,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    weight: float = 1.0,
 ) -> Tensor:
-    """One step down the gradient of the cross-entropy; the loss before it."""
-    images, labels = fabric.to_device((images, labels))
+    """One step down the gradient of the cross-entropy; the loss before it.
+
+    Processes that share a batch average their gradients; `weight`, this process's share of the batch relative to an
+    equal one, makes the average the gradient of the whole batch's mean.
+    """
+    if not weight:
+        # The others wait for this process too: a blank image, in evaluation so that it leaves no statistics behind.
+        # Only the last batch of an epoch can be so short.
+        images, labels = images.new_zeros(1, *images.shape[1:]), labels.new_zeros(1)
+        model.eval()
+    images, labels = fabric.to_device((images.contiguous(memory_format=torch.channels_last), labels))
     loss = cross_entropy(model(images), labels)
+    if weight != 1:
+        loss = loss * weight
     optimizer.zero_grad()
     fabric.backward(loss)
     optimizer.step()
     return loss.detach()
 
 
-def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimiser, fused: one kernel a step instead of several a parameter."""
+def make_optimizer(model: nn.Module, recipe: Recipe, *, fused: bool = True) -> torch.optim.Optimizer:
+    """The recipe's optimiser; fused takes one kernel a step instead of several a parameter.
+
+    Under a gradient scaler it must not be: when the first step is skipped, PyTorch's fused SGD goes on from a momentum
+    that was never written.
+    """
     training = recipe.training
-    common: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay, "fused": True}
+    common: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay, "fused": fused}
     match training.optimizer:
         case "sgd":
             return torch.optim.SGD(model.parameters(), momentum=training.momentum, nesterov=training.nesterov, **common)
@@ -281,28 +342,3 @@ def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 def load_checkpoint(path: Path) -> dict[str, Any] | None:
     return torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None
-
-
-def random_state() -> dict[str, Any]:
-    """Where torch's own random numbers stand, on every device."""
-    return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all()}
-
-
-def set_random_state(state: Mapping[str, Any]) -> None:
-    torch.set_rng_state(state["cpu"])
-    torch.cuda.set_rng_state_all(state["cuda"])
-
-
-PRECISIONS: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
-    "fp32": "32-true",
-    "bf16": "bf16-mixed",
-    "fp16": "16-mixed",
-}
-
-
-def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32") -> Fabric:
-    """Lightning Fabric, launched: the device, the precision, the processes."""
-    torch.backends.cudnn.deterministic = True
-    fabric = Fabric(accelerator=device, devices=devices, precision=PRECISIONS[precision])
-    fabric.launch()
-    return fabric

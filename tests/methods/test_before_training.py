@@ -5,7 +5,6 @@ from pathlib import Path
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_trainings import small_recipe, small_trainer
 from torch import nn
 
 from asni import scores
@@ -14,6 +13,7 @@ from asni.methods.grasp import first_of_each_class, grasp
 from asni.methods.random_mask import random_mask
 from asni.methods.snip import snip
 from asni.methods.synflow import synflow_masks
+from tests.methods.small_trainings import small_recipe, small_trainer
 
 
 def test_snip_keeps_the_largest_scores_of_the_first_batch(tmp_path: Path) -> None:

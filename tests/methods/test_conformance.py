@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from small_trainings import OPTIMIZERS, StopAfter, small_recipe, small_trainer
 from torch import Tensor, nn
 
 from asni.errors import AsniError, StoppedError
@@ -14,6 +13,7 @@ from asni.masks import count, prunable
 from asni.methods import METHODS
 from asni.runs import Run
 from asni.training import Plug, Trainer
+from tests.methods.small_trainings import OPTIMIZERS, StopAfter, small_recipe, small_trainer
 
 SPARSE = [method for method in METHODS if method != "dense"]
 WITHIN = {"str": 0.02}

@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small_trainings import small_recipe, small_trainer
 
 from asni.errors import AsniError, UsageError
 from asni.masks import count, keep_largest
@@ -16,6 +15,7 @@ from asni.methods.lottery import counts, layer_by_layer, lottery, lottery_layerw
 from asni.methods.retraining import magnitude_retrain, magnitude_rewind
 from asni.runs import Run
 from asni.training import Trainer
+from tests.methods.small_trainings import small_recipe, small_trainer
 
 
 @pytest.fixture

@@ -1,11 +1,14 @@
 """The command line: parses, calls, prints. What takes long to import is imported by the command that needs it."""
 
+import os
 import sys
+from typing import NoReturn
 
 import typer
 
 from asni.cli import comparison, data, recipes, training
-from asni.errors import AsniError, StoppedError, UsageError
+from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError
+from asni.processes import is_lost_peer, rank
 
 app = typer.Typer(
     help="Sparse networks in one round of training, and the 2L numbers they can be trained from again.",
@@ -31,8 +34,30 @@ def main() -> None:
         _fail(stop, status=130)
     except AsniError as error:
         _fail(error, status=1)
+    except RuntimeError as error:
+        if not is_lost_peer(error):
+            raise
+        _fail_without_peer()
 
 
 def _fail(error: AsniError, status: int) -> None:
-    print(f"asni: {error}", file=sys.stderr)
+    if rank() > 0 and isinstance(error, UsageError | StoppedError | ElsewhereError):
+        # Process 0 has the same to say, and its status is that of the whole training.
+        sys.exit(0)
+    print(f"asni: {_who()}{error}", file=sys.stderr)
     sys.exit(status)
+
+
+def _fail_without_peer() -> NoReturn:
+    print(
+        f"asni: {_who()}another process of this training was lost. "
+        "The same command goes on from the last epoch that was finished.",
+        file=sys.stderr,
+        flush=True,
+    )
+    # The threads that still wait for the lost process would abort an orderly exit.
+    os._exit(1)
+
+
+def _who() -> str:
+    return f"process {rank()}: " if rank() else ""

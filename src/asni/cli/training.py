@@ -22,6 +22,7 @@ from asni.cli.options import (
 )
 from asni.cli.output import number, print_json, print_table
 from asni.errors import unknown
+from asni.processes import make_fabric, rank
 from asni.recipes import load
 from asni.runs import Job
 from asni.studies import VARIANTS, drawn, investigated, rows, train_variants
@@ -68,6 +69,8 @@ def train(
 
     job = Job(asked, seed, precision, directory_of)
     run = METHODS[method](_trainer(job, device, devices))
+    if rank() > 0:
+        return
     if as_json:
         print_json({**run.result, "directory": str(run.directory)})
     else:
@@ -98,10 +101,12 @@ def investigate(
     )
     home = out / asked.variant_name / f"seed-{seed}"
     job = Job(asked, seed, precision, lambda stage: home / stage)
-    if investigated(job):
-        print(f"already done: nothing was trained, this is what {home} holds", file=sys.stderr)
-    else:
+    if not investigated(job):
         train_variants(_trainer(job, device, devices))
+    elif rank() == 0:
+        print(f"already done: nothing was trained, this is what {home} holds", file=sys.stderr)
+    if rank() > 0:
+        return
     figures = drawn(home)
     if as_json:
         print_json(rows(job, VARIANTS))
@@ -113,9 +118,9 @@ def investigate(
 
 def _trainer(job: Job, device: str, devices: int) -> "Trainer":
     from asni.progress import Progress
-    from asni.training import Trainer, make_fabric
+    from asni.training import Trainer
 
-    return Trainer(job, make_fabric(device, devices, job.precision), Progress())
+    return Trainer(job, make_fabric(device, devices, job.precision), Progress(quiet=rank() > 0))
 
 
 def _print_rows(trained: list[dict[str, Any]]) -> None:

@@ -1,0 +1,112 @@
+"""Several processes that train one network: how they start, who speaks for them, and how they fail together.
+
+They are started by torchrun, or by Lightning Fabric from the first one. What is imported here at once is light, because
+the command line asks for its rank before it knows whether anything will be trained.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from asni.errors import AsniError, ElsewhereError, UsageError
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+PRECISIONS: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
+    "fp32": "32-true",
+    "bf16": "bf16-mixed",
+    "fp16": "16-mixed",
+}
+
+
+def rank() -> int:
+    """Which process of the training this is; process 0 prints and writes for all."""
+    return int(os.environ.get("RANK" if _by_torchrun() else "LOCAL_RANK", "0"))
+
+
+def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32") -> "Fabric":
+    """Lightning Fabric, launched: the device, the precision, and `devices` processes or those of torchrun."""
+    import torch
+    from lightning_fabric import Fabric
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+    from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+    from lightning_fabric.strategies.ddp import DDPStrategy
+    from lightning_fabric.utilities.exceptions import MisconfigurationException
+
+    if precision == "fp16" and not (device in ("auto", "cuda") and torch.cuda.is_available()):
+        raise UsageError("fp16 needs a CUDA device, for its gradient scaler. Here, --precision bf16 or fp32 works.")
+    _quieten()
+    torch.backends.cudnn.deterministic = True
+    each, nodes = _layout(devices)
+    try:
+        fabric = Fabric(
+            accelerator=device,
+            devices=each,
+            num_nodes=nodes,
+            precision=PRECISIONS[precision],
+            strategy=DDPStrategy(gradient_as_bucket_view=True) if each * nodes > 1 else "auto",
+            # Named, since Fabric on its own would take any process inside a Slurm allocation for one that srun started.
+            plugins=[TorchElasticEnvironment() if _by_torchrun() else LightningEnvironment()],
+        )
+    except (MisconfigurationException, RuntimeError) as error:
+        raise UsageError(f"cannot train on {each} x '{device}': {error}") from error
+    fabric.launch()
+    return fabric
+
+
+@contextmanager
+def together(fabric: "Fabric") -> Iterator[None]:
+    """All processes leave this block in the same way: an error of one is an error of all, and process 0 tells it.
+
+    Inside, a process must not wait for the others.
+    """
+    from torch.distributed import all_gather_object
+
+    error: AsniError | None = None
+    try:
+        yield
+    except AsniError as raised:
+        error = raised
+    errors: list[AsniError | None] = [error]
+    if fabric.world_size > 1:
+        errors = [None] * fabric.world_size
+        all_gather_object(errors, error)
+    if error is not None and fabric.is_global_zero:
+        raise error
+    for process, other in enumerate(errors):
+        if other is not None:
+            raise type(other)(f"process {process}: {other}") if fabric.is_global_zero else ElsewhereError(str(other))
+
+
+def is_lost_peer(error: RuntimeError) -> bool:
+    """Whether communication failed because another process of the training has gone."""
+    from torch.distributed import DistError
+
+    return isinstance(error, DistError) or "/gloo/" in str(error)
+
+
+def _by_torchrun() -> bool:
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def _layout(devices: int) -> tuple[int, int]:
+    """Processes on each machine, and machines."""
+    if not _by_torchrun():
+        return devices, 1
+    each, world = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+    if devices not in (1, each):
+        raise UsageError(
+            f"torchrun has started {each} processes here, so --devices {devices} cannot be had; leave it out."
+        )
+    if world % each:
+        raise UsageError(f"{world} processes with {each} on this machine: every machine needs the same number.")
+    return each, world // each
+
+
+def _quieten() -> None:
+    """Leave out what Fabric tells about its start, but not why it ends the processes of a training."""
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    logging.getLogger("lightning_fabric.strategies.launchers").setLevel(logging.INFO)
