@@ -16,6 +16,10 @@ class StoppedError(AsniError):
     """The user stopped the work (exit status 130)."""
 
 
+class PackError(AsniError):
+    """A packed file cannot be written as asked, or cannot be read because it is damaged or not one of ours."""
+
+
 def unknown(kind: str, given: str, known: Iterable[str]) -> UsageError:
     """An error that offers the nearest right name.
 
