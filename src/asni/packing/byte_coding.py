@@ -1,11 +1,13 @@
 """A block: a known number of bytes in the cheapest of four codings.
 
-block = method (1 byte), length of what follows (varint), what follows.
+block = method (1 byte), length of the payload (varint; left out for RAW, where it is known), payload.
 """
 
 import lzma
+import zlib
 
 import numpy as np
+import numpy.typing as npt
 
 from asni.errors import PackError
 from asni.packing import entropy
@@ -16,7 +18,19 @@ RAW, LZMA, HISTOGRAM, DENSITY = range(4)
 
 # Raw LZMA2 with a fixed dictionary: a stream that named its own could ask the reader for 4 GiB.
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 20}]
-_SAMPLE = 1 << 16
+_SAMPLE = 1 << 14
+# From this many symbols on, a bitmap of the 256 is shorter than their names.
+_NAMED_SYMBOLS = 32
+
+
+def information(counts: npt.NDArray[np.int64]) -> float:
+    """Bytes that independent symbols with these counts carry: sum of n log2(N / n) / 8.
+
+    >>> information(np.array([8, 8]))
+    2.0
+    """
+    present = counts[counts > 0]
+    return float((present * np.log2(present.sum() / present)).sum() / 8)
 
 
 def encode_block(data: Bytes) -> bytes:
@@ -29,24 +43,27 @@ def encode_block(data: Bytes) -> bytes:
     codings = [(RAW, data.tobytes())]
     if len(data):
         counts = np.bincount(data, minlength=256)
-        ideal = _ideal_bytes(counts)
-        if ideal < len(data):
-            codings.append((HISTOGRAM, _histogram(data, counts)))
-            codings.append((DENSITY, _density(data)))
+        ones = int(counts @ entropy.ONES)
+        ideal = information(counts)
+        # What each would take is known before the work is done.
+        by_histogram = ideal + len(_encode_table(counts))
+        by_density = information(np.array([ones, 8 * len(data) - ones]))
+        if min(by_histogram, by_density) < len(data):
+            density = by_density < by_histogram
+            codings.append((DENSITY, _density(data, ones)) if density else (HISTOGRAM, _histogram(data, counts)))
         if _repeats(data, ideal):
             codings.append((LZMA, lzma.compress(data.tobytes(), lzma.FORMAT_RAW, filters=_FILTERS)))
     method, payload = min(codings, key=lambda coding: len(coding[1]))
-    return bytes([method]) + varint(len(payload)) + payload
+    length = b"" if method == RAW else varint(len(payload))
+    return bytes([method]) + length + payload
 
 
 def decode_block(reader: Reader, length: int) -> Bytes:
     """The `length` bytes of the block at the front of `reader`."""
     method = reader.byte()
-    payload = Reader(reader.take(reader.varint()))
     if method == RAW:
-        data = np.frombuffer(payload.take(length), np.uint8)
-        payload.end()
-        return data
+        return np.frombuffer(reader.take(length), np.uint8)
+    payload = Reader(reader.take(reader.varint()))
     if method == LZMA:
         return _decode_lzma(payload.rest(), length)
     if method == HISTOGRAM:
@@ -56,42 +73,37 @@ def decode_block(reader: Reader, length: int) -> Bytes:
     raise PackError(f"a block uses coding {method}, which this version does not know")
 
 
-def _ideal_bytes(counts: np.ndarray) -> float:
-    """What a coder that knows only the histogram cannot go below."""
-    present = counts[counts > 0]
-    return float((present * np.log2(present.sum() / present)).sum() / 8)
-
-
 def _repeats(data: Bytes, ideal: float) -> bool:
-    """Whether a dictionary coder could win: always tried on small data, on large data only if a sample of it shrinks."""
-    if len(data) <= _SAMPLE:
-        return True
-    middle = (len(data) - _SAMPLE) // 2
+    """Whether a dictionary coder could win: deflate, which is fast, must beat the histogram on a sample."""
+    middle = max(len(data) - _SAMPLE, 0) // 2
     sample = data[middle : middle + _SAMPLE]
-    shrunk = lzma.compress(sample.tobytes(), lzma.FORMAT_RAW, filters=_FILTERS)
-    return len(shrunk) / _SAMPLE < 0.98 * ideal / len(data)
+    shrunk = zlib.compress(sample.tobytes(), level=4)
+    return len(shrunk) / len(sample) < 0.98 * ideal / len(data)
 
 
-def _histogram(data: Bytes, counts: np.ndarray) -> bytes:
-    symbols = np.flatnonzero(counts)
-    table = b"".join(bytes([symbol]) + varint(int(counts[symbol])) for symbol in symbols.tolist())
-    return varint(len(symbols)) + table + entropy.encode([(data, counts / len(data))])
+def _histogram(data: Bytes, counts: npt.NDArray[np.int64]) -> bytes:
+    return _encode_table(counts) + entropy.encode([(data, counts / len(data))])
+
+
+def _encode_table(counts: npt.NDArray[np.int64]) -> bytes:
+    symbols = np.flatnonzero(counts).astype(np.uint8)
+    names = symbols if len(symbols) < _NAMED_SYMBOLS else np.packbits(counts > 0)
+    return varint(len(symbols)) + names.tobytes() + b"".join(map(varint, counts[symbols].tolist()))
 
 
 def _decode_histogram(payload: Reader, length: int) -> Bytes:
-    counts = [0] * 256
-    for _ in range(payload.varint()):
-        symbol = payload.byte()
-        if counts[symbol]:
-            raise PackError("a histogram names the same byte twice")
-        counts[symbol] = payload.varint()
-    if not length or sum(counts) != length:
-        raise PackError(f"a histogram counts {sum(counts)} bytes where there are {length}")
-    return entropy.decode(payload.rest(), [(length, np.array(counts) / length)])[0]
+    number = payload.varint()
+    if number < _NAMED_SYMBOLS:
+        symbols = list(payload.take(number))
+    else:
+        symbols = np.flatnonzero(np.unpackbits(np.frombuffer(payload.take(32), np.uint8))).tolist()
+    counts = dict.fromkeys(range(256), 0) | {symbol: payload.varint() for symbol in symbols}
+    if not length or len(symbols) != number or sum(counts.values()) != length:
+        raise PackError(f"a histogram does not count the {length} bytes it stands for")
+    return entropy.decode(payload.rest(), [(length, np.array(list(counts.values())) / length)])[0]
 
 
-def _density(data: Bytes) -> bytes:
-    ones = int(entropy.ONES[data].sum())
+def _density(data: Bytes, ones: int) -> bytes:
     return varint(ones) + entropy.encode([(data, entropy.byte_probabilities(ones, 8 * len(data)))])
 
 

@@ -1,7 +1,6 @@
 """The bytes on disk: a magic number, a header of JSON, and sections with a checksum each. See docs/format.md."""
 
 import json
-import os
 import struct
 import zlib
 from collections.abc import Iterable
@@ -9,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from asni.errors import PackError
+from asni.files import write_atomically
+from asni.packing.dictionary import DICTIONARY
 
 MAGIC = b"\x93ASNI"
 VERSION = 1
@@ -19,20 +20,6 @@ _HEADER_EXPANSION = 64
 _PREFIX = struct.Struct("<5sBII")
 _CRC = struct.Struct("<I")
 
-# Part of the format: what both sides take for granted, so that a small network does not pay for the words of its header.
-_DICTIONARY = (
-    b'{"recipe":{"name":"","dataset":"mnist","cifar10","imagenet","digits","epochs":,"batch":,"seed":0,'
-    b'"optimizer":"adam","sgd","lr":0.001,"momentum":0.9,"weight_decay":0.0005,"alpha":,"beta":0.5,"gamma":,'
-    b'"schedule":"constant","cosine","network":null,"fc","conv2","conv4","conv6","vgg16","resnet18","resnet50",'
-    b'"metrics":{"accuracy":,"nonzeros":,"sparsity":0.9,"total_sparsity":0.9,"seconds":,"steps":,"method":"asni",'
-    b'"downsample.0.weight","layer1.0.conv1.weight","bn1.running_mean","running_var","num_batches_tracked",'
-    b'"dtype":"bfloat16","float16","int64","shape":[1000],"stored":"int8","error":{"max":,"rms":},"same":'
-    b'"about":0},"mode":"half","exact","int8","amenable","network":{"name":"fc","shape":[1,28,28],"classes":10},'
-    b'"tensors":[{"name":"layers.0.weight","dtype":"float32","shape":[64],"sparse":false},'
-    b'{"name":"fc1.weight","dtype":"float32","shape":[300,784],"sparse":true},'
-    b'{"name":"features.0.bias","dtype":"float32","shape":[512,512,3,3],"sparse":true}],"content":,"sections":['
-)
-
 
 def write(path: Path, header: dict[str, Any], sections: list[bytes]) -> None:
     """Write the file whole or not at all."""
@@ -41,12 +28,15 @@ def write(path: Path, header: dict[str, Any], sections: list[bytes]) -> None:
     blocks = [prefix, _CRC.pack(zlib.crc32(prefix + packed)), packed]
     for section in sections:
         blocks += [section, _CRC.pack(zlib.crc32(section))]
-    replace(path, blocks)
+    write_blocks(path, blocks)
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[bytes]]:
     """The header and the sections, every checksum verified."""
-    data = read_bytes(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise PackError(f"cannot be read: {error.strerror}") from error
     if data[: len(MAGIC)] != MAGIC:
         raise PackError("this is not an .asni file: it does not begin with the right bytes")
     if len(data) < _PREFIX.size:
@@ -82,6 +72,16 @@ def least_length(dense_bytes: int) -> int:
     return -(-dense_bytes // EXPANSION)
 
 
+def write_blocks(path: Path, blocks: Iterable[bytes]) -> None:
+    """A file of these bytes, whole or not at all."""
+
+    def write_all(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            file.writelines(blocks)
+
+    write_atomically(path, write_all)
+
+
 def compress_json(content: dict[str, Any]) -> bytes:
     """Raw deflate, begun with the format's dictionary; never so dense that a reader must refuse it.
 
@@ -97,7 +97,7 @@ def compress_json(content: dict[str, Any]) -> bytes:
 
 def decompress_json(packed: bytes) -> dict[str, Any]:
     """The object a deflated section holds."""
-    inflate = zlib.decompressobj(-zlib.MAX_WBITS, zdict=_DICTIONARY)
+    inflate = zlib.decompressobj(-zlib.MAX_WBITS, zdict=DICTIONARY)
     limit = _json_limit(len(packed))
     try:
         text = inflate.decompress(packed, limit)
@@ -111,30 +111,10 @@ def decompress_json(packed: bytes) -> dict[str, Any]:
     return content
 
 
-def replace(path: Path, blocks: Iterable[bytes]) -> None:
-    """Write a file beside `path`, then put it in its place: nobody ever sees half a file."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.writelines(blocks)
-        part.replace(path)
-    except OSError as error:
-        raise PackError(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise PackError(f"cannot read {path}: {error.strerror}") from error
-
-
 def _json_limit(packed_length: int) -> int:
     return min(_HEADER_LIMIT, max(1 << 12, _HEADER_EXPANSION * packed_length))
 
 
 def _deflate(text: bytes, level: int) -> bytes:
-    deflate = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS, 9, zdict=_DICTIONARY)
+    deflate = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS, 9, zdict=DICTIONARY)
     return deflate.compress(text) + deflate.flush()

@@ -6,12 +6,14 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import numpy as np
 
 from asni.errors import PackError
-from asni.packing import container
+from asni.files import write_atomically
 from asni.packing.amenable import is_layer
+from asni.packing.container import write_blocks
 from asni.packing.dtypes import BY_SAFETENSORS, Array, Tensor, of_name
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ def from_torch(state_dict: Mapping[str, "torch.Tensor"]) -> dict[str, Tensor]:
     integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     tensors = {}
     for name, tensor in state_dict.items():
+        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
+            raise PackError(f"{name} is not a plain dense tensor, which is all a packed file can hold")
         dtype = of_name(str(tensor.dtype).removeprefix("torch."))
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         bits = flat.view(integers[dtype.bits.itemsize]).numpy().view(dtype.bits)
@@ -71,7 +75,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def _parse_safetensors(data: Array) -> dict[str, Tensor]:
-    (length,) = struct.unpack("<Q", data[:8])
+    (length,) = struct.unpack("<Q", data[:8].tobytes())
     if length > min(len(data) - 8, _HEADER_LIMIT):
         raise ValueError(f"a header of {length} bytes")
     header = json.loads(data[8 : 8 + length].tobytes())
@@ -84,14 +88,13 @@ def _parse_safetensors(data: Array) -> dict[str, Tensor]:
             raise ValueError(f"{name} has the unknown element type {item['dtype']}")
         if not 0 <= start <= stop <= len(body) or stop - start != math.prod(shape) * dtype.numpy.itemsize:
             raise ValueError(f"{name} does not fit the file")
-        # A copy of one tensor at a time would be aligned, but the whole file need never be in memory.
         tensors[name] = Tensor.from_bits(dtype, body[start:stop].view(np.ndarray), tuple(shape))
     return tensors
 
 
-def write_safetensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+def write_safetensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """A safetensors file with the tensors in their own order."""
-    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    header: dict[str, Any] = {}
     start = 0
     for name, tensor in tensors.items():
         stop = start + tensor.array.nbytes
@@ -109,7 +112,7 @@ def write_safetensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mappi
         for tensor in tensors.values():
             yield tensor.bits.tobytes()
 
-    container.replace(path, blocks())
+    write_blocks(path, blocks())
 
 
 def write_csr(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -127,7 +130,15 @@ def write_csr(path: Path, tensors: Mapping[str, Tensor]) -> None:
             arrays |= {f"{name}.{part}": array for part, array in _csr(values, tensor).items()}
         else:
             arrays[name] = values
-    container.replace_with(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+
+    def write_all(temporary: Path) -> None:
+        # np.savez takes the names as keyword arguments, among which some names are its own.
+        with ZipFile(temporary, "w") as bundle:
+            for name, array in arrays.items():
+                with bundle.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, array, allow_pickle=False)
+
+    write_atomically(path, write_all)
 
 
 def _csr(values: Array, tensor: Tensor) -> dict[str, Array]:

@@ -3,7 +3,7 @@
 Bits are coded eight at a time: a byte of independent bits of density p has probability p^ones (1 - p)^zeros. That costs
 the same as coding them one by one, and is eight times as fast.
 
-The probabilities are built from integers by float64 division and multiplication alone, which every machine rounds alike.
+The probabilities are built from integers by float64 division and multiplication alone, which all machines round alike.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,8 @@ def byte_probabilities(ones: int, bits: int) -> Probabilities:
     for _ in range(8):
         one, zero = powers[-1]
         powers.append((one * density, zero * (1.0 - density)))
-    return np.array([powers[k][0] * powers[8 - k][1] for k in range(9)])[ONES]
+    by_ones = np.array([powers[ones][0] * powers[8 - ones][1] for ones in range(9)])
+    return np.asarray(by_ones[ONES])
 
 
 def encode(parts: list[Part]) -> bytes:
@@ -44,16 +45,15 @@ def encode(parts: list[Part]) -> bytes:
         model = _model(probabilities)
         for start, stop in reversed(list(_chunks(len(symbols)))):
             coder.encode_reverse(symbols[start:stop].astype(np.int32), model)
-    return bytes(coder.get_compressed().astype("<u4").tobytes())
+    # The last word is never zero, so its leading zero bytes need not be written.
+    return bytes(coder.get_compressed().astype("<u4").tobytes()).rstrip(b"\0")
 
 
 def decode(data: bytes, parts: list[tuple[int, Probabilities]]) -> list[Bytes]:
     """The bytes of each part, from its length and probabilities."""
-    if len(data) % 4:
-        raise PackError("an entropy-coded stream is not a whole number of 32-bit words")
-    words = np.frombuffer(data, "<u4").astype(np.uint32)
-    if len(words) and not words[-1]:
-        raise PackError("an entropy-coded stream ends in a zero word, which the coder never writes")
+    if data.endswith(b"\0"):
+        raise PackError("an entropy-coded stream ends in a zero byte, which the coder never writes")
+    words = np.frombuffer(data + bytes(-len(data) % 4), "<u4").astype(np.uint32)
     coder = stream.stack.AnsCoder(words)
     decoded = []
     for length, probabilities in parts:

@@ -47,49 +47,62 @@ class Entry:
 
 
 def parse_network(content: Any) -> dict[str, Any]:
-    """How the network is built: a name or an import path, the shape of an image, the number of classes; or nothing."""
-    kinds = {"name": str, "import": str, "classes": int, "shape": list}
-    if not isinstance(content, dict) or not all(type(content[key]) is kinds.get(key) for key in content):
-        raise PackError("the header does not say how the network is built")
-    if not all(type(length) is int for length in content.get("shape", [])):
-        raise PackError("the shape of the network's input is not a list of lengths")
+    """How the network is built: its name or import path, the shape of an image, classes and options; or nothing."""
+    kinds = {"name": str, "shape": list, "classes": int, "options": dict}
+    _require(isinstance(content, dict), "the header does not say how the network is built")
+    for key, value in content.items():
+        _require(type(value) is kinds.get(key), f"the header says that the {key!r} of the network is {value!r}")
+    _require(_are_lengths(content.get("shape", [])), "the shape of the network's input is not a list of lengths")
+    return dict(content)
+
+
+def parse_about(content: dict[str, Any]) -> dict[str, Any]:
+    """What is known of the network: its recipe, with the schedule in it, and its metrics."""
+    _require(all(isinstance(value, dict) for value in content.values()), "the recipe or the metrics are no objects")
     return content
 
 
 def parse_entries(content: Any) -> list[Entry]:
     """The tensors of a header that may hold anything."""
-    if not isinstance(content, list):
-        raise PackError("the header does not list the tensors")
+    _require(isinstance(content, list), "the header does not list the tensors")
     entries: list[Entry] = []
     for item in content:
-        entries.append(_parse_entry(item, entries))
-    if len({entry.name for entry in entries}) != len(entries):
-        raise PackError("two tensors have the same name")
+        _require(isinstance(item, dict) and isinstance(item.get("name"), str), "a tensor in the header has no name")
+        entries.append(_parse_entry(item) if item.get("same") is None else _parse_twin(item, entries))
+    _require(len({entry.name for entry in entries}) == len(entries), "two tensors have the same name")
     return entries
 
 
-def _parse_entry(item: Any, earlier: list[Entry]) -> Entry:
-    if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-        raise PackError("a tensor in the header has no name")
-    name, same = item["name"], item.get("same")
-    if same is not None:
-        if type(same) is not int or not 0 <= same < len(earlier) or earlier[same].same is not None:
-            raise PackError(f"{name} is said to equal tensor {same!r}, which is not a tensor before it")
-        return Entry(name, earlier[same].dtype, earlier[same].shape, same=same)
-    shape, sparse = item.get("shape"), item.get("sparse")
-    if not isinstance(shape, list) or not all(type(length) is int and length >= 0 for length in shape):
-        raise PackError(f"the shape of {name} is not a list of lengths")
-    if len(shape) > _MAX_DIMENSIONS:
-        raise PackError(f"{name} has {len(shape)} dimensions; the format allows {_MAX_DIMENSIONS}")
-    if not isinstance(sparse, bool) or (sparse and (not shape or not all(shape))):
-        raise PackError(f"{name} cannot be coded as sparse={sparse!r} with shape {shape}")
-    stored = item.get("stored")
-    if stored is not None and (stored not in STORED or not shape or not all(shape)):
-        raise PackError(f"{name} cannot be stored as {stored!r} with shape {shape}")
-    dtype = of_name(item.get("dtype"))
-    if stored is not None and not dtype.is_float:
-        raise PackError(f"{name} is {dtype.name}, which is never rounded")
-    return Entry(name, dtype, tuple(shape), sparse, of_name(stored) if stored else None, item.get("error"))
+def _parse_twin(item: dict[str, Any], earlier: list[Entry]) -> Entry:
+    name, same = item["name"], item["same"]
+    known = type(same) is int and 0 <= same < len(earlier) and earlier[same].same is None
+    _require(known, f"{name} is said to equal tensor {same!r}, which is not a tensor before it")
+    return Entry(name, earlier[same].dtype, earlier[same].shape, same=same)
+
+
+def _parse_entry(item: dict[str, Any]) -> Entry:
+    name, dtype, shape = item["name"], of_name(item.get("dtype")), item.get("shape")
+    sparse, stored, error = item.get("sparse"), item.get("stored"), item.get("error")
+    _require(_are_lengths(shape), f"the shape of {name} is not a list of lengths")
+    _require(len(shape) <= _MAX_DIMENSIONS, f"{name} has more than {_MAX_DIMENSIONS} dimensions")
+    _require(isinstance(sparse, bool), f"the header does not say whether {name} is sparse")
+    if sparse or stored is not None:
+        _require(len(shape) > 0 and all(shape), f"{name} cannot be sparse or rounded with shape {shape}")
+    if stored is None:
+        return Entry(name, dtype, tuple(shape), sparse)
+    _require(stored in STORED and dtype.is_float, f"{name} cannot be {dtype.name} stored as {stored!r}")
+    stated = isinstance(error, dict) and [type(error.get(key)) for key in ("max", "rms")] == [float, float]
+    _require(stated, f"the error of rounding {name} is not stated")
+    return Entry(name, dtype, tuple(shape), sparse, of_name(stored), error)
+
+
+def _are_lengths(value: Any) -> bool:
+    return isinstance(value, list) and all(type(length) is int and length >= 0 for length in value)
+
+
+def _require(fulfilled: bool, otherwise: str) -> None:
+    if not fulfilled:
+        raise PackError(otherwise)
 
 
 class ContentChecksum:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 from asni.errors import PackError
 from asni.packing import container, rounding
 from asni.packing.dtypes import Array, Float32, Tensor
-from asni.packing.layout import MODES, ContentChecksum, Entry, parse_entries, parse_network
+from asni.packing.fields import Reader
+from asni.packing.layout import MODES, ContentChecksum, Entry, parse_about, parse_entries, parse_network
 from asni.packing.mask_coding import decode_mask
 from asni.packing.value_coding import decode_values
 
@@ -25,6 +27,7 @@ class Packed:
     about: dict[str, Any]
     entries: tuple[Entry, ...]
     part_bytes: dict[str, dict[str, int]] = field(repr=False)
+    about_bytes: int = 0
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -39,7 +42,7 @@ def read(path: str | Path) -> Packed:
         # A file of random bits may hold any scale and any NaN: what they overflow to is for the checksum to judge.
         with np.errstate(all="ignore"):
             return _decode(*container.read(path))
-    except PackError as error:
+    except (PackError, RecursionError) as error:
         raise PackError(f"{path}: {error}") from error
 
 
@@ -51,60 +54,68 @@ def _decode(header: dict[str, Any], sections: list[bytes]) -> Packed:
     dense, length = sum(entry.dense_bytes for entry in entries), sum(map(len, sections))
     if container.least_length(dense) > length:
         raise PackError(f"{length} bytes of sections cannot hold the {dense} bytes of tensors that the header claims")
-    queue = _Sections(sections)
-    about = queue.take("about")
+    part_bytes: dict[str, dict[str, int]] = {}
+    left = iter(sections)
+    about = _next(left, "the recipe and metrics") if header.get("about") else b""
     tensors: list[Tensor] = []
     content = ContentChecksum(mode, network)
     for entry in entries:
-        tensor = _decode_tensor(entry, queue) if entry.same is None else _copy(tensors[entry.same])
-        tensors.append(tensor)
-        content.add(entry, tensor)
-    queue.end()
+        if entry.same is None:
+            section = _Section(_next(left, entry.name))
+            tensors.append(_decode_tensor(entry, section))
+            section.reader.end()
+            part_bytes[entry.name] = section.part_bytes
+        else:
+            tensors.append(_copy(tensors[entry.same]))
+        content.add(entry, tensors[-1])
+    padding = next(left, b"")
+    if any(padding) or next(left, None) is not None:
+        raise PackError("the file holds sections that belong to no tensor")
     if content.value != header.get("content"):
         raise PackError("the tensors are not the ones that were packed: the checksum of the content does not match")
     named = {entry.name: tensor for entry, tensor in zip(entries, tensors, strict=True)}
-    return Packed(mode, named, network, container.decompress_json(about) if about else {}, tuple(entries), queue.taken)
+    known = parse_about(container.decompress_json(about)) if about else {}
+    return Packed(mode, named, network, known, tuple(entries), part_bytes, len(about))
 
 
-class _Sections:
-    """Hands out the sections in order, and remembers what they were for."""
-
-    def __init__(self, sections: list[bytes]) -> None:
-        self._left: Iterator[bytes] = iter(sections)
-        self.taken: dict[str, dict[str, int]] = {}
-
-    def take(self, part: str, tensor: str = "") -> bytes:
-        section = next(self._left, None)
-        if section is None:
-            raise PackError(f"the section with the {part} of {tensor or 'the file'} is missing")
-        self.taken.setdefault(part, {})[tensor] = len(section)
-        return section
-
-    def end(self) -> None:
-        padding = next(self._left, b"")
-        self.taken["padding"] = {"": len(padding)}
-        if padding.strip(b"\0") or next(self._left, None) is not None:
-            raise PackError("the file holds sections that belong to no tensor")
+def _next(left: Iterator[bytes], what: str) -> bytes:
+    section = next(left, None)
+    if section is None:
+        raise PackError(f"the section of {what} is missing")
+    return section
 
 
-def _decode_tensor(entry: Entry, queue: _Sections) -> Tensor:
+class _Section:
+    """The parts of one tensor's section, in order, each behind its length."""
+
+    def __init__(self, data: bytes) -> None:
+        self.reader = Reader(data)
+        self.part_bytes: dict[str, int] = {}
+
+    def part(self, kind: str) -> bytes:
+        part = self.reader.take(self.reader.varint())
+        self.part_bytes[kind] = len(part)
+        return part
+
+
+def _decode_tensor(entry: Entry, section: _Section) -> Tensor:
     if entry.stored is None:
-        return _decode_exact(entry, queue)
+        return _decode_exact(entry, section)
     if entry.stored.name == "int8":
-        scales: Float32 = decode_values(queue.take("scales", entry.name), entry.shape[0], np.dtype("<u4")).view("<f4")
-        return rounding.dequantise(_decode_exact(entry, queue), scales, entry.dtype)
-    return rounding.widen(_decode_exact(entry, queue), entry.dtype)
+        scales: Float32 = decode_values(section.part("scales"), entry.shape[0], np.dtype("<u4")).view("<f4")
+        return rounding.dequantise(_decode_exact(entry, section), scales, entry.dtype)
+    return rounding.widen(_decode_exact(entry, section), entry.dtype)
 
 
-def _decode_exact(entry: Entry, queue: _Sections) -> Tensor:
-    size = int(np.prod(entry.shape, dtype=np.int64))
+def _decode_exact(entry: Entry, section: _Section) -> Tensor:
+    size = prod(entry.shape)
     if not entry.sparse:
-        bits = decode_values(queue.take("values", entry.name), size, entry.coded.bits)
+        bits = decode_values(section.part("values"), size, entry.coded.bits)
         return Tensor.from_bits(entry.coded, bits, entry.shape)
     rows = entry.shape[0]
-    mask = decode_mask(queue.take("mask", entry.name), rows, size // rows).reshape(-1)
+    mask = decode_mask(section.part("mask"), rows, size // rows).reshape(-1)
     bits = np.zeros(size, entry.coded.bits)
-    bits[mask] = decode_values(queue.take("values", entry.name), int(np.count_nonzero(mask)), entry.coded.bits)
+    bits[mask] = decode_values(section.part("values"), int(np.count_nonzero(mask)), entry.coded.bits)
     return Tensor.from_bits(entry.coded, bits, entry.shape)
 
 

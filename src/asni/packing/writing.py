@@ -12,6 +12,7 @@ from asni.errors import unknown
 from asni.packing import container, rounding
 from asni.packing.amenable import amenable, is_layer
 from asni.packing.dtypes import Tensor
+from asni.packing.fields import varint
 from asni.packing.layout import MODES, ContentChecksum, Entry
 from asni.packing.mask_coding import encode_mask
 from asni.packing.value_coding import encode_values
@@ -20,30 +21,28 @@ from asni.packing.value_coding import encode_values
 _SURELY_SPARSE = 0.25
 
 
-def write(
-    path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[str, Any], about: dict[str, Any]
-) -> None:
+def write(path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[str, Any], about: dict[str, Any]) -> None:
     """Write `tensors` in one of MODES; a reader learns how to build `network` and what is known `about` it."""
     if mode not in MODES:
         raise unknown("mode", mode, MODES)
     if mode == "amenable":
         tensors = amenable(tensors)
-    sections = [container.compress_json(about) if about else b""]
+    sections = [container.compress_json(about)] if about else []
     entries: list[Entry] = []
     content = ContentChecksum(mode, network)
     twins = _Twins(tensors)
     for index, (name, tensor) in enumerate(tensors.items()):
         entry = Entry(name, tensor.dtype, tensor.array.shape, same=twins.before(index, tensor))
         if entry.same is None:
-            entry, tensor, coded = _encode(entry, tensor, mode)
-            sections += coded
+            entry, tensor, parts = _encode(entry, tensor, mode)
+            sections.append(b"".join(varint(len(part)) + part for part in parts))
         entries.append(entry)
         content.add(entry, tensor)
     # A reader takes no more memory than the length of the file justifies, so the file must be long enough.
     missing = container.least_length(sum(entry.dense_bytes for entry in entries)) - sum(map(len, sections))
     sections += [bytes(missing)] if missing > 0 else []
     header = {"mode": mode, "network": network, "tensors": [entry.to_json() for entry in entries]}
-    container.write(path, header | {"content": content.value}, sections)
+    container.write(path, header | {"about": bool(about), "content": content.value}, sections)
 
 
 class _Twins:
@@ -62,7 +61,7 @@ class _Twins:
 
 
 def _encode(entry: Entry, tensor: Tensor, mode: str) -> tuple[Entry, Tensor, list[bytes]]:
-    """The completed entry, the tensor as a reader will see it, and its sections."""
+    """The completed entry, the tensor as a reader will see it, and the parts of its section."""
     rounded = is_layer(tensor) and not tensor.dtype.name.startswith("float8")
     if mode == "half" and rounded and tensor.dtype.numpy.itemsize > 2:
         stored, prefix = rounding.halve(entry.name, tensor), []
@@ -72,11 +71,11 @@ def _encode(entry: Entry, tensor: Tensor, mode: str) -> tuple[Entry, Tensor, lis
         prefix = [encode_values(scales.view("<u4"))]
         restored = rounding.dequantise(stored, scales, tensor.dtype)
     else:
-        sparse, sections = _encode_exact(tensor)
-        return replace(entry, sparse=sparse), tensor, sections
-    sparse, sections = _encode_exact(stored)
+        sparse, parts = _encode_exact(tensor)
+        return replace(entry, sparse=sparse), tensor, parts
+    sparse, parts = _encode_exact(stored)
     error = rounding.rounding_error(tensor, restored)
-    return replace(entry, sparse=sparse, stored=stored.dtype, error=error), restored, prefix + sections
+    return replace(entry, sparse=sparse, stored=stored.dtype, error=error), restored, prefix + parts
 
 
 def _encode_exact(tensor: Tensor) -> tuple[bool, list[bytes]]:
