@@ -28,12 +28,13 @@ def is_layer(tensor: Tensor) -> bool:
 
 
 def centroids(values: Array) -> dict[str, float | None]:
-    """Mean of the positive and mean of the negative values; None where there are none.
+    """Mean of the positive and mean of the negative finite values; None where there are none.
 
     >>> centroids(np.array([1.0, 0.0, 3.0]))
     {'positive': 2.0, 'negative': None}
     """
-    sides = {"positive": values[values > 0], "negative": values[values < 0]}
+    finite = np.isfinite(values)
+    sides = {"positive": values[(values > 0) & finite], "negative": values[(values < 0) & finite]}
     return {side: float(chosen.mean(dtype=np.float64)) if len(chosen) else None for side, chosen in sides.items()}
 
 

@@ -77,10 +77,11 @@ class Tensor:
         return cls(dtype, bits.view(dtype.numpy).reshape(shape))
 
     def to_float32(self) -> Float32:
-        """The elements in order, as float32 (bfloat16 and float16 exactly; float64 rounded)."""
+        """The elements in order, as float32 (bfloat16 and float16 exactly; float64 rounded, to infinity if need be)."""
         if self.dtype.name == "bfloat16":
             return (self.bits.astype(np.uint32) << 16).view(np.float32)
-        return self.array.reshape(-1).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.array.reshape(-1).astype(np.float32)
 
 
 def from_float32(values: Float32, dtype: DType) -> Array:

@@ -81,8 +81,10 @@ def _parse_twin(item: dict[str, Any], earlier: list[Entry]) -> Entry:
 
 
 def _parse_entry(item: dict[str, Any]) -> Entry:
-    name, dtype, shape = item["name"], of_name(item.get("dtype")), item.get("shape")
-    sparse, stored, error = item.get("sparse"), item.get("stored"), item.get("error")
+    name, dtype = item["name"], of_name(item.get("dtype"))
+    shape: Any = item.get("shape")
+    sparse: Any = item.get("sparse")
+    stored, error = item.get("stored"), item.get("error")
     _require(_are_lengths(shape), f"the shape of {name} is not a list of lengths")
     _require(len(shape) <= _MAX_DIMENSIONS, f"{name} has more than {_MAX_DIMENSIONS} dimensions")
     _require(isinstance(sparse, bool), f"the header does not say whether {name} is sparse")

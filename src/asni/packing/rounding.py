@@ -53,8 +53,7 @@ def rounding_error(before: Tensor, after: Tensor) -> dict[str, Any]:
 
 
 def _finite(name: str, tensor: Tensor) -> Float32:
-    with np.errstate(over="ignore"):
-        values = tensor.to_float32()
+    values = tensor.to_float32()
     if not np.isfinite(values).all():
         raise PackError(f"{name} holds NaN, infinity or values beyond float32; pack it with mode 'exact'")
     return values
