@@ -15,6 +15,7 @@ from asni import datasets, networks
 from asni.datasets import epoch_order
 from asni.environment import environment
 from asni.errors import AsniError, StoppedError, UsageError
+from asni.evaluation import TEST_BATCH, count_correct
 from asni.files import write_atomically
 from asni.hold import Hold
 from asni.masks import count, prunable
@@ -24,8 +25,6 @@ from asni.runs import Job, Run
 
 Plug = Callable[[nn.Module, torch.optim.Optimizer], Hold | None]
 """Makes a method's pruner for one round, or nothing for a dense one."""
-
-TEST_BATCH = 1000
 
 
 class Trainer:
@@ -152,18 +151,13 @@ class _Round:
                 "try a lower learning rate (--lr)."
             )
 
-    @torch.no_grad()
     def _accuracy(self) -> float:
-        """Percent of the test images that are recognised."""
-        self.model.eval()
-        right = torch.zeros((), dtype=torch.int64, device=self.fabric.device)
+        """Percent of the test images that are recognised, over all processes."""
         batches = self.trainer.dataset.test_batches(
             TEST_BATCH, rank=self.fabric.global_rank, world=self.fabric.world_size
         )
-        for images, labels in batches:
-            images, labels = self.fabric.to_device((images, labels))
-            right += (self.model(images).argmax(1) == labels).sum()
-        total = cast(Tensor, self.fabric.all_reduce(right, reduce_op="sum"))
+        correct = count_correct(self.model, batches, self.fabric.device)
+        total = cast(Tensor, self.fabric.all_reduce(correct, reduce_op="sum"))
         return 100 * int(total) / self.trainer.dataset.info.test
 
     def _sizes(self) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def originals(folder: Path) -> list[Path]:
     state = {
         "layer.weight": weight, "layer.bias": rng.normal(size=40).astype(np.float32), "tied.weight": weight,
         "dark.weight": dark, "steps": np.array(7), "empty": np.zeros((0, 3)), "order": np.arange(500),
-        "flags": rng.random(64) < 0.5, "levels": rng.choice(np.float32([0, 1, 2, 3]), (16, 16)),
+        "flags": rng.random(64) < 0.5, "levels": rng.integers(0, 4, (16, 16)).astype(np.float32),
     }  # fmt: skip
     paths = [folder / f"{mode}.asni" for mode in ("exact", "half", "int8", "amenable")]
     for path in paths:

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from asni.cli import data, recipes, training
+from asni.cli import data, packing, recipes, training
 from asni.errors import AsniError, StoppedError, UsageError
 
 app = typer.Typer(
@@ -18,6 +18,9 @@ app.command()(recipes.plan)
 app.add_typer(data.app, name="data")
 app.command()(training.train)
 app.command()(training.investigate)
+app.command()(packing.pack)
+app.command()(packing.unpack)
+app.command()(packing.inspect)
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from asni.packing.dtypes import Tensor
 from asni.packing.inspecting import Inspection, Layer, inspect
 from asni.packing.layout import MODES
 from asni.packing.reading import Packed, read
-from asni.packing.rebuilding import rebuild
+from asni.packing.rebuilding import rebuild, recipe_of, train_from
 from asni.packing.sources import Source, read_source
 from asni.packing.writing import write
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MODES", "Inspection", "Layer", "PackError", "Packed", "Tensor",
-    "inspect", "load", "pack", "read", "rebuild", "unpack",
+    "inspect", "load", "pack", "read", "rebuild", "recipe_of", "train_from", "unpack",
 ]  # fmt: skip
 
 

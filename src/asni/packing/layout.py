@@ -58,7 +58,10 @@ def parse_network(content: Any) -> dict[str, Any]:
 
 def parse_about(content: dict[str, Any]) -> dict[str, Any]:
     """What is known of the network: its recipe, with the schedule in it, and its metrics."""
-    _require(all(isinstance(value, dict) for value in content.values()), "the recipe or the metrics are no objects")
+    recipe = content.get("recipe", {})
+    schedule = recipe.get("pruning", {}) if isinstance(recipe, dict) else None
+    known = all(isinstance(value, dict) for value in (*content.values(), schedule))
+    _require(known, "the recipe, its schedule or the metrics are no objects")
     return content
 
 

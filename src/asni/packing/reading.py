@@ -28,6 +28,7 @@ class Packed:
     entries: tuple[Entry, ...]
     part_bytes: dict[str, dict[str, int]] = field(repr=False)
     about_bytes: int = 0
+    content: int = 0
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -75,7 +76,7 @@ def _decode(header: dict[str, Any], sections: list[bytes]) -> Packed:
         raise PackError("the tensors are not the ones that were packed: the checksum of the content does not match")
     named = {entry.name: tensor for entry, tensor in zip(entries, tensors, strict=True)}
     known = parse_about(container.decompress_json(about)) if about else {}
-    return Packed(mode, named, network, known, tuple(entries), part_bytes, len(about))
+    return Packed(mode, named, network, known, tuple(entries), part_bytes, len(about), content.value)
 
 
 def _next(left: Iterator[bytes], what: str) -> bytes:

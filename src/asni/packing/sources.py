@@ -33,10 +33,20 @@ def _read_run(directory: Path, mode: str) -> Source:
     if not (directory / "result.json").exists():
         raise PackError(f"{directory} is not a finished run: there is no result.json in it")
     request, result = read_json(directory / "request.json"), read_json(directory / "result.json")
-    recipe = _without_defaults(request["recipe"])
     amenable_start = mode == "amenable" and request.get("stage") == "asni-2"
-    weights = directory / ("initial.safetensors" if amenable_start else "weights.safetensors")
-    return Source(read_safetensors(weights), _network(request["recipe"]), {"recipe": recipe, "metrics": result})
+    tensors = read_safetensors(directory / ("initial.safetensors" if amenable_start else "weights.safetensors"))
+    if mode == "amenable":
+        masks = _masks(directory)
+        tensors = {name: tensor for name, tensor in tensors.items() if name in masks}
+    about = {"recipe": _without_defaults(request["recipe"]), "metrics": result}
+    return Source(tensors, _network(request["recipe"]), about)
+
+
+def _masks(directory: Path) -> Mapping[str, Tensor]:
+    path = directory / "mask.safetensors"
+    if not path.exists():
+        raise PackError(f"{directory} is a dense run: it has no mask, so it has no amenable initialisation")
+    return read_safetensors(path)
 
 
 def _network(recipe: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,26 @@
+"""How many test images a network recognises."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from asni.datasets import Dataset
+
+TEST_BATCH = 1000
+
+
+@torch.no_grad()
+def count_correct(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> Tensor:
+    """The number of images whose highest output is their label."""
+    model.eval()
+    correct = torch.zeros((), dtype=torch.int64, device=device)
+    for images, labels in batches:
+        correct += (model(images.to(device)).argmax(1) == labels.to(device)).sum()
+    return correct
+
+
+def accuracy(model: nn.Module, dataset: Dataset) -> float:
+    """Percent of the test images that are recognised."""
+    correct = count_correct(model, dataset.test_batches(TEST_BATCH), torch.device("cpu"))
+    return 100 * int(correct) / dataset.info.test
