@@ -5,7 +5,7 @@ import json
 import sys
 from importlib import import_module
 
-QUESTIONS = ("trainer", "pruning")
+QUESTIONS = ("trainer", "pruning", "packing")
 
 
 def main() -> None:

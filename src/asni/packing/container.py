@@ -88,7 +88,10 @@ def compress_json(content: dict[str, Any]) -> bytes:
     >>> decompress_json(compress_json({"mode": "exact"}))
     {'mode': 'exact'}
     """
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    try:
+        text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        raise PackError(f"the header cannot be written as JSON: {error}") from error
     if len(text) > _HEADER_LIMIT:
         raise PackError(f"the header would take {len(text)} bytes; the format allows {_HEADER_LIMIT}")
     packed = _deflate(text, zlib.Z_BEST_COMPRESSION)

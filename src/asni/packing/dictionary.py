@@ -6,13 +6,14 @@ Deflate begins with this text behind it, so that a small network does not pay fo
 _WORDS = (
     '"stored":"bfloat16","stored":"float16","error":{"max":"rms":},"stored":"int8","same":'
     '"options":{"sgd","adamw","momentum":0.9,"weight_decay":0.0005,"lr_policy":"cosine","delta":0.05,'
-    '"warmup_epochs":10,"augment":"resized-crop-flip","crop-flip","steps_per_epoch":1000,"overrides":{"sparsity":0.9}'
+    '"warmup_epochs":10,"augment":"resized-crop-flip","augment":"crop-flip","threads":1,"steps_per_epoch":1000,'
+    '"overrides":{"epochs":10},"overrides":{"sparsity":0.9,"batch_size":128'
     '"dataset":"imagenet","dataset":"cifar10","dataset":"digits","network":"resnet50","vgg16","conv6","dense"'
 )
 _ABOUT = (
     '{"recipe":{"name":"mnist-fc","dataset":"mnist","network":"fc","training":{"epochs":50,"batch_size":60,'
     '"optimizer":"adam","lr":0.0012,"weight_decay":0.0,"momentum":0.0,"nesterov":false,"lr_policy":"constant",'
-    '"delta":0.0,"warmup_epochs":0,"augment":"none"},"pruning":{"alpha":98.0,"beta":0.5,"gamma":5.0}},'
+    '"delta":0.0,"warmup_epochs":0},"pruning":{"sparsity":0.97,"beta":0.5},"pruning":{"alpha":98.0,"beta":0.5,"gamma":5.0}},'
     '"metrics":{"stage":"asni-2","stage":"asni-1","seed":0,"epochs":50,"steps":50000,"accuracy":96.8,"nonzeros":8330,'
     '"sparsity":0.9702,"total_sparsity":0.9687,"seconds":100.0}}'
 )

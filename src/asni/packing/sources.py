@@ -63,8 +63,5 @@ def _network(recipe: Mapping[str, Any]) -> dict[str, Any]:
 def _without_defaults(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """What a recipe does not say need not be carried, nor what the paper says about it."""
     kept = {key: value for key, value in recipe.items() if key not in ("paper", "title")}
-    return {
-        key: _without_defaults(value) if isinstance(value, dict) else value
-        for key, value in kept.items()
-        if value not in (None, {}, [])
-    }
+    said = {key: _without_defaults(value) if isinstance(value, dict) else value for key, value in kept.items()}
+    return {key: value for key, value in said.items() if value not in (None, {})}
