@@ -1,14 +1,16 @@
 """Small files: pack a network, unpack it, look inside."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from asni.cli.options import AsJson, TrustCode
 from asni.cli.output import number, print_json, print_table
 from asni.errors import AsniError
-from asni.packing import Inspection
+
+if TYPE_CHECKING:
+    from asni.packing import Inspection
 
 PackedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A packed network, such as net.asni.")]
 
@@ -92,7 +94,7 @@ def inspect(file: PackedFile, as_json: AsJson = False) -> None:
     _print_summary(file, inspection)
 
 
-def _print_summary(file: Path, inspection: Inspection) -> None:
+def _print_summary(file: Path, inspection: "Inspection") -> None:
     times = inspection.dense_bytes / inspection.bytes
     print(f"{file}: {inspection.mode}, {inspection.bytes:,} bytes, {times:.1f} times smaller than the dense tensors")
     print("bytes by part: " + ", ".join(f"{part} {taken:,}" for part, taken in inspection.parts.items() if taken))

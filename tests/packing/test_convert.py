@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from same_bits import assert_same_bits
 
 from asni.errors import PackError, UsageError
 from asni.packing import load, pack, unpack
+from tests.packing.same_bits import assert_same_bits
 
 STATE = {
     "conv.weight": torch.tensor([0.0, 1.5, 0.0, -2.0, 0.0, 0.0, 0.5, 0.0]).reshape(2, 2, 1, 2),

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from same_bits import assert_same_bits
 from torch import nn
 
 import asni
 from asni.errors import PackError
+from asni.methods import METHODS
 from asni.networks import build
 from asni.packing import inspect, pack, read, rebuild, recipe_of, train_from
 from asni.packing.convert import from_torch
 from asni.packing.writing import write
-from asni.progress import Progress
-from asni.recipes import Recipe, load
-from asni.runs import Job
-from asni.training import Trainer, make_fabric
+from asni.recipes import Recipe
+from asni.training import Trainer
+from tests.packing.same_bits import assert_same_bits
+from tests.training_setup import trainer
 
 CONV2 = {"name": "conv2", "shape": [1, 8, 8], "classes": 10}
 
@@ -96,20 +96,16 @@ def test_a_file_of_bare_weights_cannot_be_rebuilt(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trainer]:
     """ASNI-I and ASNI-II of a shortened recipe, trained."""
-    from asni.methods import METHODS
-
     home = tmp_path_factory.mktemp("runs")
-    job = Job(load("digits-fc").override(epochs=3), 0, "fp32", lambda stage: home / stage)
-    trainer = Trainer(job, make_fabric("cpu"), Progress())
-    METHODS["asni-2"](trainer)
-    return home, trainer
+    METHODS["asni-2"](trained := trainer(home))
+    return home, trained
 
 
 def test_training_from_an_amenable_file_is_asni_2_bit_for_bit(runs: tuple[Path, Trainer], tmp_path: Path) -> None:
-    home, trainer = runs
+    home, trained = runs
     pack(home / "asni-1", tmp_path / "net.asni", mode="amenable")
-    assert recipe_of(tmp_path / "net.asni").training == trainer.recipe.training
-    again = train_from(trainer, tmp_path / "net.asni")
+    assert recipe_of(tmp_path / "net.asni").training == trained.recipe.training
+    again = train_from(trained, tmp_path / "net.asni")
     assert (again.directory / "weights.safetensors").read_bytes() == (
         home / "asni-2" / "weights.safetensors"
     ).read_bytes()

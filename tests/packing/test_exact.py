@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
-from same_bits import assert_same_bits
 
 from asni.errors import AsniError, UsageError
 from asni.packing import inspect, load, pack, read
+from tests.packing.same_bits import assert_same_bits
 
 SHAPES = npst.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=9)
 DTYPES = [

@@ -39,7 +39,7 @@ def test_dead_channels_and_dark_pixels_cost_next_to_nothing(axis: int) -> None:
     mask = random_mask(300, 784, 0.05)
     dead = np.random.default_rng(1).random(mask.shape[axis]) < 0.5
     mask[dead if axis == 0 else (slice(None), dead)] = False
-    alive = np.compress(~dead, mask, axis)
+    alive = mask[~dead] if axis == 0 else mask[:, ~dead]
     assert len(encode_mask(mask)) < 1.05 * entropy(alive) < 0.95 * entropy(mask)
     assert (decode_mask(encode_mask(mask), 300, 784) == mask).all()
 
