@@ -5,7 +5,7 @@ import json
 import sys
 from importlib import import_module
 
-QUESTIONS = ("trainer", "pruning", "methods")
+QUESTIONS = ("trainer", "pruning", "methods", "packing")
 
 
 def main() -> None:

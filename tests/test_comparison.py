@@ -8,10 +8,11 @@ import pytest
 from asni.comparison import FIRST_TASK, PAPER, chosen, summary, train
 from asni.errors import UsageError
 from asni.methods import METHODS
+from asni.processes import make_fabric
 from asni.progress import Progress
 from asni.recipes import load
 from asni.runs import Job
-from asni.training import Trainer, make_fabric
+from asni.training import Trainer
 
 
 def small_trainer(directory: Path) -> Trainer:

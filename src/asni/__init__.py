@@ -10,13 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from asni.errors import AsniError
+    from asni.errors import AsniError, PackError
     from asni.hold import Hold
     from asni.masks import keep_largest, prunable
     from asni.methods.amenable import Amenable, amenable
     from asni.methods.asni import ASNI
+    from asni.packing import load
 
-__all__ = ["ASNI", "Amenable", "AsniError", "Hold", "amenable", "keep_largest", "prunable"]
+__all__ = ["ASNI", "Amenable", "AsniError", "Hold", "PackError", "amenable", "keep_largest", "load", "prunable"]
 
 # Looked up when first used: reading a recipe, or a result on disk, must not wait for torch.
 _HOMES = {
@@ -24,8 +25,10 @@ _HOMES = {
     "Amenable": "asni.methods.amenable",
     "AsniError": "asni.errors",
     "Hold": "asni.hold",
+    "PackError": "asni.errors",
     "amenable": "asni.methods.amenable",
     "keep_largest": "asni.masks",
+    "load": "asni.packing",
     "prunable": "asni.masks",
 }
 

@@ -20,6 +20,10 @@ class ElsewhereError(AsniError):
     """Another process of the same training was stopped, and process 0 tells why."""
 
 
+class PackError(AsniError):
+    """A packed file cannot be written as asked, or cannot be read because it is damaged or not one of ours."""
+
+
 def unknown(kind: str, given: str, known: Iterable[str]) -> UsageError:
     """An error that offers the nearest right name.
 

@@ -17,6 +17,7 @@ from asni import datasets, networks
 from asni.datasets import epoch_order
 from asni.environment import environment
 from asni.errors import AsniError, StoppedError, UsageError
+from asni.evaluation import TEST_BATCH, count_correct
 from asni.files import write_atomically
 from asni.masks import count, prunable
 from asni.processes import together
@@ -28,8 +29,6 @@ from asni.schedules import kept
 
 Plug = Callable[[nn.Module, torch.optim.Optimizer], Pruner | None]
 """Makes a method's pruner for one round, or nothing for a dense one."""
-
-TEST_BATCH = 1000
 
 
 class Trainer:
@@ -209,20 +208,15 @@ class _Round:
                 "try a lower learning rate (--lr)."
             )
 
-    @torch.no_grad()
     def _accuracy(self) -> float:
-        """Percent of the test images that are recognised."""
+        """Percent of the test images that are recognised, over all processes."""
         self._share_statistics()
-        self.module.eval()
-        right = torch.zeros((), dtype=torch.int64, device=self.fabric.device)
         batches = self.trainer.dataset.test_batches(
             TEST_BATCH, rank=self.fabric.global_rank, world=self.fabric.world_size
         )
-        for images, labels in batches:
-            images, labels = self.fabric.to_device((images.contiguous(memory_format=torch.channels_last), labels))
-            with self.fabric.autocast():
-                right += (self.module(images).argmax(1) == labels).sum()
-        total = cast(Tensor, self.fabric.all_reduce(right, reduce_op="sum"))
+        with self.fabric.autocast():
+            correct = count_correct(self.module, batches, self.fabric.device)
+        total = cast(Tensor, self.fabric.all_reduce(correct, reduce_op="sum"))
         return 100 * int(total) / self.trainer.dataset.info.test
 
     def _share_statistics(self) -> None:

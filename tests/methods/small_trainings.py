@@ -8,10 +8,11 @@ from typing import Any
 
 from rich.console import Console
 
+from asni.processes import make_fabric
 from asni.progress import Bar, Progress
 from asni.recipes import Recipe
 from asni.runs import Job
-from asni.training import Trainer, make_fabric
+from asni.training import Trainer
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "sgd": {"optimizer": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 1e-3, "lr_policy": "cosine"},

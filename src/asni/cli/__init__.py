@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import typer
 
-from asni.cli import comparison, data, recipes, training
+from asni.cli import comparison, data, packing, recipes, training
 from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError
 from asni.processes import is_lost_peer, rank
 
@@ -22,6 +22,9 @@ app.add_typer(data.app, name="data")
 app.command()(training.train)
 app.command()(training.investigate)
 app.command()(comparison.compare)
+app.command()(packing.pack)
+app.command()(packing.unpack)
+app.command()(packing.inspect)
 
 
 def main() -> None:

@@ -79,7 +79,8 @@ def _train(
     recipe: Recipe, methods: list[str], seeds: int, device: str, devices: int, precision: str, out: Path
 ) -> list[dict[str, Any]]:
     from asni.comparison import train
-    from asni.training import Trainer, make_fabric
+    from asni.processes import make_fabric
+    from asni.training import Trainer
 
     fabric, progress = make_fabric(device, devices, precision), CountDone()
     rows = []

@@ -6,6 +6,9 @@ from typing import Annotated, Literal
 import typer
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or your own .toml.")]
+OptionalRecipe = Annotated[
+    str | None, typer.Argument(metavar="RECIPE", help="As for `asni plan`; --from brings its own.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Seed = Annotated[int, typer.Option(min=0, help="Decides the initial values and the order of the data.")]
 Epochs = Annotated[int | None, typer.Option(help="Train this many; gamma scales with them, the nonzeros stay.")]
@@ -17,3 +20,4 @@ Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Whe
 Devices = Annotated[int, typer.Option(min=1, help="How many processes train, each on a device of its own.")]
 PrecisionName = Annotated[Literal["fp32", "bf16", "fp16"], typer.Option(help="fp32, or autocast to a half format.")]
 Root = Annotated[Path, typer.Option("--out", help="The directory for runs and figures.")]
+TrustCode = Annotated[bool, typer.Option("--trust-code", help="Import the network that a file names as its own code.")]

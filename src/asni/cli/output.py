@@ -4,6 +4,7 @@ import json
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 def print_json(value: object) -> None:
@@ -16,7 +17,8 @@ def print_table(headings: list[str], rows: list[list[str]]) -> None:
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        # As plain text: a name may look like markup.
+        table.add_row(*map(Text, row))
     # A narrow window may wrap a long line, but no number is ever cut.
     wide = Console(width=1000)
     Console(width=wide.measure(table).maximum, highlight=False).print(table)

@@ -13,17 +13,19 @@ from asni.cli.options import (
     Devices,
     Epochs,
     LearningRate,
+    OptionalRecipe,
     PrecisionName,
     RecipeName,
     Root,
     Seed,
     Sparsity,
     StepsPerEpoch,
+    TrustCode,
 )
 from asni.cli.output import number, print_json, print_table
-from asni.errors import unknown
+from asni.errors import UsageError, unknown
 from asni.processes import make_fabric, rank
-from asni.recipes import load
+from asni.recipes import Recipe, load
 from asni.runs import Job
 from asni.studies import VARIANTS, drawn, investigated, rows, train_variants
 
@@ -34,7 +36,7 @@ RUNS = Path("runs")
 
 
 def train(
-    recipe: RecipeName,
+    recipe: OptionalRecipe = None,
     method: Annotated[str, typer.Option(help="dense, asni (ASNI-I), asni-2 (ASNI-II), lottery, snip, ...")] = "asni",
     seed: Seed = 0,
     epochs: Epochs = None,
@@ -46,6 +48,11 @@ def train(
     devices: Devices = 1,
     precision: PrecisionName = "fp32",
     out: Annotated[Path | None, typer.Option(help="The run's directory, else one under runs/.")] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", help="Train what a packed file holds, by its own recipe unless one is named."),
+    ] = None,
+    trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe with one method. Stopped or killed, the same command goes on where it was.
@@ -53,10 +60,13 @@ def train(
     Example: asni train mnist-fc --method asni --seed 1
     """
     from asni.methods import METHODS
+    from asni.packing import train_from
 
     if method not in METHODS:
         raise unknown("method", method, METHODS)
-    asked = load(recipe).override(
+    if start is not None and (method != "asni" or sparsity is not None):
+        raise UsageError("--from trains the weights of the file as they are: leave out --method and --sparsity.")
+    asked = _recipe(recipe, start, trust_code).override(
         epochs=epochs, batch_size=batch_size, lr=lr, sparsity=sparsity, steps_per_epoch=steps_per_epoch
     )
     home = RUNS / asked.variant_name / f"seed-{seed}"
@@ -65,10 +75,11 @@ def train(
     def directory_of(stage: str) -> Path:
         if out is None:
             return home / stage
-        return out if stage == final else out / stage
+        return out if stage == final or start is not None else out / stage
 
     job = Job(asked, seed, precision, directory_of)
-    run = METHODS[method](_trainer(job, device, devices))
+    trainer = _trainer(job, device, devices)
+    run = METHODS[method](trainer) if start is None else train_from(trainer, start)
     if rank() > 0:
         return
     if as_json:
@@ -114,6 +125,16 @@ def investigate(
     _print_rows(rows(job, VARIANTS))
     print(f"runs:    {home}")
     print(f"figures: {figures}")
+
+
+def _recipe(name: str | None, start: Path | None, trust_code: bool) -> Recipe:
+    from asni.packing import recipe_of
+
+    if name is not None:
+        return load(name)
+    if start is None:
+        raise UsageError("which recipe? Name one of `asni recipes`, or a packed file with --from.")
+    return recipe_of(start, trust_code=trust_code)
 
 
 def _trainer(job: Job, device: str, devices: int) -> "Trainer":

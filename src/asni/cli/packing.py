@@ -1,0 +1,121 @@
+"""Small files: pack a network, unpack it, look inside."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from asni.cli.options import AsJson, TrustCode
+from asni.cli.output import number, print_json, print_table
+from asni.errors import AsniError
+
+if TYPE_CHECKING:
+    from asni.packing import Inspection
+
+PackedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A packed network, such as net.asni.")]
+
+
+def pack(
+    source: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run, a .safetensors file or a state_dict.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
+    mode: Annotated[
+        Literal["exact", "half", "int8", "amenable"],
+        typer.Option(help="Bit for bit, rounded, or only what training starts from: masks, signs, 2 numbers a layer."),
+    ] = "exact",
+    trust_code: TrustCode = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a sparse network as one small file.
+
+    Example: asni pack runs/mnist-fc/seed-0/asni-1 -o net.asni
+    """
+    from asni.packing import pack as packed
+
+    inspection = packed(source, out, mode)
+    accuracy = _accuracies(source, out, trust_code) if source.is_dir() and mode in ("half", "int8") else {}
+    if as_json:
+        print_json({**inspection.to_json(), **accuracy})
+        return
+    _print_summary(out, inspection)
+    if "accuracy_before" in accuracy:
+        print(f"accuracy {accuracy['accuracy_before']:.2f} % before, {accuracy['accuracy_after']:.2f} % after")
+    elif accuracy:
+        print(f"accuracy not measured: {accuracy['accuracy_unknown']}")
+
+
+def unpack(
+    file: PackedFile,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
+    to: Annotated[
+        Literal["safetensors", "csr"], typer.Option(help="Dense tensors, or sparse rows for SciPy in an .npz.")
+    ] = "safetensors",
+) -> None:
+    """Write the tensors of a packed network in another format.
+
+    Example: asni unpack net.asni -o net.safetensors
+    """
+    from asni.packing import unpack as unpacked
+
+    unpacked(file, out, to)
+    print(f"{out}: {out.stat().st_size:,} bytes")
+
+
+def inspect(file: PackedFile, as_json: AsJson = False) -> None:
+    """What a packed network holds, what each part takes, and how near the entropy limit that is.
+
+    Example: asni inspect net.asni
+    """
+    from asni.packing import inspect as inspected
+
+    inspection = inspected(file)
+    if as_json:
+        print_json(inspection.to_json())
+        return
+    print_table(
+        ["layer", "shape", "nonzeros", "sparsity %", "positive", "negative", "stored", "mask bytes", "value bytes"],
+        [
+            [
+                _shown(layer.name),
+                "x".join(map(str, layer.shape)),
+                number(layer.nonzeros),
+                f"{100 * layer.sparsity:.2f}",
+                *("-" if mean is None else f"{mean:.4g}" for mean in layer.centroids.values()),
+                layer.stored,
+                number(layer.mask_bytes),
+                number(layer.value_bytes),
+            ]
+            for layer in inspection.layers
+        ],
+    )
+    for kind in ("network", "recipe", "schedule", "metrics"):
+        facts = {key: value for key, value in getattr(inspection, kind).items() if not isinstance(value, dict)}
+        if facts:
+            print(f"{kind}: {', '.join(f'{_shown(key)} {_shown(value)}' for key, value in facts.items())}")
+    _print_summary(file, inspection)
+
+
+def _print_summary(file: Path, inspection: "Inspection") -> None:
+    times = inspection.dense_bytes / inspection.bytes
+    print(f"{file}: {inspection.mode}, {inspection.bytes:,} bytes, {times:.1f} times smaller than the dense tensors")
+    print("bytes by part: " + ", ".join(f"{part} {taken:,}" for part, taken in inspection.parts.items() if taken))
+    what = "mask and signs" if inspection.mode == "amenable" else "the masks"
+    print(f"{inspection.ratio:.4f} times the entropy of {what}, which is {inspection.entropy_bytes:,.0f} bytes")
+    if errors := [layer.error for layer in inspection.layers if layer.error]:
+        largest, relative = (max(error[key] for error in errors) for key in ("max", "rms"))
+        print(f"rounding: largest error {largest:.3g}, at most {100 * relative:.3g} % of a layer's root mean square")
+
+
+def _shown(value: object) -> str:
+    """A file may hold any characters, a terminal should not get them all."""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if text.isprintable() else ascii(text)
+
+
+def _accuracies(run: Path, file: Path, trust_code: bool) -> dict[str, Any]:
+    from asni.packing.comparing import accuracy_before_and_after
+
+    try:
+        before, after = accuracy_before_and_after(run, file, trust_code=trust_code)
+    except AsniError as error:
+        return {"accuracy_unknown": str(error)}
+    return {"accuracy_before": before, "accuracy_after": after}

@@ -1,0 +1,73 @@
+"""Sparse networks in small files: the .asni format of docs/format.md.
+
+>>> import tempfile
+>>> import numpy as np
+>>> weight = np.zeros((100, 100), np.float32)
+>>> weight[::10] = 0.5
+>>> with tempfile.TemporaryDirectory() as folder:
+...     _ = pack({"weight": weight}, f"{folder}/net.asni")
+...     unpacked = read(f"{folder}/net.asni")
+>>> bool((unpacked.arrays["weight"] == weight).all())
+True
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from asni.errors import PackError, unknown
+from asni.packing.convert import from_torch, to_torch, write_csr, write_safetensors
+from asni.packing.dtypes import Tensor
+from asni.packing.inspecting import Inspection, Layer, inspect
+from asni.packing.layout import MODES
+from asni.packing.reading import Packed, read
+from asni.packing.rebuilding import rebuild, recipe_of, train_from
+from asni.packing.sources import Source, read_source
+from asni.packing.writing import write
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "MODES", "Inspection", "Layer", "PackError", "Packed", "Tensor",
+    "inspect", "load", "pack", "read", "rebuild", "recipe_of", "train_from", "unpack",
+]  # fmt: skip
+
+
+def pack(
+    source: "str | Path | Mapping[str, torch.Tensor] | Mapping[str, np.ndarray[Any, Any]]",
+    out: str | Path,
+    mode: str = "exact",
+) -> Inspection:
+    """Write a state_dict, a safetensors file, a `weights_only` state_dict file or a finished run to `out`.
+
+    exact: every weight bit for bit. half: layers in half precision. int8: layers in eight bits, one scale for each
+    output channel. amenable: of each layer the mask, the signs and two numbers, to train again from.
+    """
+    taken = read_source(Path(source), mode) if isinstance(source, str | Path) else Source(_tensors(source))
+    write(Path(out), taken.tensors, mode, taken.network, taken.about)
+    return inspect(out)
+
+
+def load(path: str | Path) -> "dict[str, torch.Tensor]":
+    """The state_dict in a file; of an amenable file, the weights of the layers alone (see `rebuild`)."""
+    return to_torch(read(path).tensors)
+
+
+def unpack(path: str | Path, out: str | Path, to: str = "safetensors") -> None:
+    """Write the tensors of a file as "safetensors", or as "csr": compressed sparse rows in a NumPy .npz."""
+    if to not in ("safetensors", "csr"):
+        raise unknown("format", to, ("safetensors", "csr"))
+    tensors = read(path).tensors
+    if to == "csr":
+        write_csr(Path(out), tensors)
+    else:
+        write_safetensors(Path(out), tensors)
+
+
+def _tensors(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:
+    if all(isinstance(value, np.ndarray) for value in state_dict.values()):
+        return {name: Tensor.of(array) for name, array in state_dict.items()}
+    return from_torch(state_dict)

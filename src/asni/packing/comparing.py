@@ -1,0 +1,20 @@
+"""What rounding costs: the accuracy of a run's weights before and after packing."""
+
+from pathlib import Path
+
+from asni.packing.rebuilding import rebuild, require_trust
+
+
+def accuracy_before_and_after(run: Path, packed: Path, *, trust_code: bool = False) -> tuple[float, float]:
+    """Percent of the run's test images that its own weights recognise, and that the packed ones do."""
+    from asni import datasets
+    from asni.evaluation import accuracy
+    from asni.files import read_json, read_tensors
+
+    recipe = read_json(run / "request.json")["recipe"]
+    require_trust(recipe["network"], trust_code, str(run))
+    dataset = datasets.load(recipe["dataset"])
+    model = rebuild(packed, trust_code=trust_code)
+    after = accuracy(model, dataset)
+    model.load_state_dict(read_tensors(run / "weights.safetensors"))
+    return accuracy(model, dataset), after

@@ -1,0 +1,123 @@
+"""The bytes on disk: a magic number, a header of JSON, and sections with a checksum each. See docs/format.md."""
+
+import json
+import struct
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from asni.errors import PackError
+from asni.files import write_atomically
+from asni.packing.dictionary import DICTIONARY
+
+MAGIC = b"\x93ASNI"
+VERSION = 1
+# Nothing that reading allocates may exceed this many times the length of the file; see "Limits" in docs/format.md.
+EXPANSION = 4096
+_HEADER_LIMIT = 16 << 20
+_HEADER_EXPANSION = 64
+_PREFIX = struct.Struct("<5sBII")
+_CRC = struct.Struct("<I")
+
+
+def write(path: Path, header: dict[str, Any], sections: list[bytes]) -> None:
+    """Write the file whole or not at all."""
+    packed = compress_json({**header, "sections": [len(section) for section in sections]})
+    prefix = MAGIC + bytes([VERSION]) + struct.pack("<I", len(packed))
+    blocks = [prefix, _CRC.pack(zlib.crc32(prefix + packed)), packed]
+    for section in sections:
+        blocks += [section, _CRC.pack(zlib.crc32(section))]
+    write_blocks(path, blocks)
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[bytes]]:
+    """The header and the sections, every checksum verified."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise PackError(f"cannot be read: {error.strerror}") from error
+    if data[: len(MAGIC)] != MAGIC:
+        raise PackError("this is not an .asni file: it does not begin with the right bytes")
+    if len(data) < _PREFIX.size:
+        raise PackError("the file ends before its header")
+    _, version, length, checksum = _PREFIX.unpack_from(data)
+    if version != VERSION:
+        raise PackError(f"the file is of version {version}; this program reads version {VERSION}: install a newer asni")
+    packed = data[_PREFIX.size : _PREFIX.size + length]
+    if len(packed) != length or zlib.crc32(data[: _PREFIX.size - 4] + packed) != checksum:
+        raise PackError("the header is damaged: its checksum does not match")
+    header = decompress_json(packed)
+    return header, _split(data, _PREFIX.size + length, header.get("sections"))
+
+
+def _split(data: bytes, start: int, lengths: Any) -> list[bytes]:
+    if not isinstance(lengths, list) or not all(type(length) is int and length >= 0 for length in lengths):
+        raise PackError("the header does not list the lengths of the sections")
+    expected = start + sum(lengths) + _CRC.size * len(lengths)
+    if expected != len(data):
+        raise PackError(f"the file has {len(data)} bytes where its header promises {expected}")
+    sections = []
+    for index, length in enumerate(lengths):
+        section = data[start : start + length]
+        start += length + _CRC.size
+        if zlib.crc32(section) != _CRC.unpack_from(data, start - _CRC.size)[0]:
+            raise PackError(f"section {index} is damaged: its checksum does not match")
+        sections.append(section)
+    return sections
+
+
+def least_length(dense_bytes: int) -> int:
+    """How long the sections must be together for a reader to take `dense_bytes` of memory for them."""
+    return -(-dense_bytes // EXPANSION)
+
+
+def write_blocks(path: Path, blocks: Iterable[bytes]) -> None:
+    """A file of these bytes, whole or not at all."""
+
+    def write_all(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            file.writelines(blocks)
+
+    write_atomically(path, write_all)
+
+
+def compress_json(content: dict[str, Any]) -> bytes:
+    """Raw deflate, begun with the format's dictionary; never so dense that a reader must refuse it.
+
+    >>> decompress_json(compress_json({"mode": "exact"}))
+    {'mode': 'exact'}
+    """
+    try:
+        text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        raise PackError(f"the header cannot be written as JSON: {error}") from error
+    if len(text) > _HEADER_LIMIT:
+        raise PackError(f"the header would take {len(text)} bytes; the format allows {_HEADER_LIMIT}")
+    packed = _deflate(text, zlib.Z_BEST_COMPRESSION)
+    return packed if len(text) <= _json_limit(len(packed)) else _deflate(text, zlib.Z_NO_COMPRESSION)
+
+
+def decompress_json(packed: bytes) -> dict[str, Any]:
+    """The object a deflated section holds."""
+    inflate = zlib.decompressobj(-zlib.MAX_WBITS, zdict=DICTIONARY)
+    limit = _json_limit(len(packed))
+    try:
+        text = inflate.decompress(packed, limit)
+        if not inflate.eof or inflate.unused_data:
+            raise PackError(f"the header does not end within {limit} bytes")
+        content = json.loads(text)
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise PackError(f"the header is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise PackError("the header is not a JSON object")
+    return content
+
+
+def _json_limit(packed_length: int) -> int:
+    return min(_HEADER_LIMIT, max(1 << 12, _HEADER_EXPANSION * packed_length))
+
+
+def _deflate(text: bytes, level: int) -> bytes:
+    deflate = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS, 9, zdict=DICTIONARY)
+    return deflate.compress(text) + deflate.flush()

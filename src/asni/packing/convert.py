@@ -1,0 +1,154 @@
+"""Tensors in and out of other people's formats: PyTorch, safetensors, compressed sparse rows."""
+
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
+
+import numpy as np
+
+from asni.errors import PackError
+from asni.files import write_atomically
+from asni.packing.amenable import is_layer
+from asni.packing.container import write_blocks
+from asni.packing.dtypes import BY_SAFETENSORS, Array, Tensor, of_name
+
+if TYPE_CHECKING:
+    import torch
+
+_HEADER_LIMIT = 100_000_000
+
+
+def from_torch(state_dict: Mapping[str, "torch.Tensor"]) -> dict[str, Tensor]:
+    """The tensors of a state_dict, bit for bit; nothing is copied that already lies in main memory in order."""
+    import torch
+
+    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    tensors = {}
+    for name, tensor in state_dict.items():
+        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
+            raise PackError(f"{name} is not a plain dense tensor, which is all a packed file can hold")
+        dtype = of_name(str(tensor.dtype).removeprefix("torch."))
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        bits = flat.view(integers[dtype.bits.itemsize]).numpy().view(dtype.bits)
+        tensors[name] = Tensor.from_bits(dtype, bits, tuple(tensor.shape))
+    return tensors
+
+
+def to_torch(tensors: Mapping[str, Tensor]) -> "dict[str, torch.Tensor]":
+    """A state_dict on the CPU that shares the memory of `tensors`."""
+    import torch
+
+    state_dict = {}
+    for name, tensor in tensors.items():
+        flat = torch.from_numpy(tensor.array.reshape(-1))
+        state_dict[name] = flat.view(getattr(torch, tensor.dtype.name)).reshape(tensor.array.shape)
+    return state_dict
+
+
+def read_state_dict(path: Path) -> dict[str, Tensor]:
+    """A state_dict that `torch.save` wrote; no code in the file is run."""
+    import torch
+
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:
+        raise PackError(f"cannot read {path} as a state_dict without running its code: {error}") from error
+    if not isinstance(content, Mapping) or not all(isinstance(value, torch.Tensor) for value in content.values()):
+        raise PackError(f"{path} is not a state_dict: it must map names to tensors; save model.state_dict() alone")
+    return from_torch(content)
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, mapped into memory, in the order in which they lie in the file."""
+    try:
+        data = np.memmap(path, np.uint8, "r")
+    except (OSError, ValueError) as error:
+        raise PackError(f"cannot read {path}: {error}") from error
+    try:
+        return _parse_safetensors(data)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, struct.error) as error:
+        raise PackError(f"{path} is not a safetensors file: {error!r}") from error
+
+
+def _parse_safetensors(data: Array) -> dict[str, Tensor]:
+    (length,) = struct.unpack("<Q", data[:8].tobytes())
+    if length > min(len(data) - 8, _HEADER_LIMIT):
+        raise ValueError(f"a header of {length} bytes")
+    header = json.loads(data[8 : 8 + length].tobytes())
+    header.pop("__metadata__", None)
+    body = data[8 + length :]
+    tensors = {}
+    for name, item in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        dtype, shape, (start, stop) = BY_SAFETENSORS.get(item["dtype"]), item["shape"], item["data_offsets"]
+        if dtype is None:
+            raise ValueError(f"{name} has the unknown element type {item['dtype']}")
+        if not 0 <= start <= stop <= len(body) or stop - start != math.prod(shape) * dtype.numpy.itemsize:
+            raise ValueError(f"{name} does not fit the file")
+        tensors[name] = Tensor.from_bits(dtype, body[start:stop].view(np.ndarray), tuple(shape))
+    return tensors
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """A safetensors file with the tensors in their own order."""
+    header: dict[str, Any] = {}
+    start = 0
+    for name, tensor in tensors.items():
+        stop = start + tensor.array.nbytes
+        header[name] = {
+            "dtype": tensor.dtype.safetensors,
+            "shape": list(tensor.array.shape),
+            "data_offsets": [start, stop],
+        }
+        start = stop
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+
+    def blocks() -> Iterator[bytes]:
+        yield struct.pack("<Q", len(text)) + text
+        for tensor in tensors.values():
+            yield tensor.bits.tobytes()
+
+    write_blocks(path, blocks())
+
+
+def write_csr(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """A NumPy .npz: for each layer NAME.data, NAME.indices, NAME.indptr and NAME.shape, all else under its own name.
+
+    Convolutions become matrices of (output channels) x (everything else); NAME.shape is the shape of the tensor.
+    `scipy.sparse.csr_matrix((data, indices, indptr))` reads them, and so does NumPy alone.
+    """
+    arrays: dict[str, Array] = {}
+    for name, tensor in tensors.items():
+        if tensor.dtype.name.startswith("float8"):
+            raise PackError(f"NumPy has no {tensor.dtype.name}, the type of {name}; unpack to safetensors instead")
+        values = tensor.to_float32().reshape(tensor.array.shape) if tensor.dtype.name == "bfloat16" else tensor.array
+        if is_layer(tensor):
+            arrays |= {f"{name}.{part}": array for part, array in _csr(values, tensor).items()}
+        else:
+            arrays[name] = values
+
+    def write_all(temporary: Path) -> None:
+        # np.savez takes the names as keyword arguments, among which some names are its own.
+        with ZipFile(temporary, "w") as bundle:
+            for name, array in arrays.items():
+                with bundle.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, array, allow_pickle=False)
+
+    write_atomically(path, write_all)
+
+
+def _csr(values: Array, tensor: Tensor) -> dict[str, Array]:
+    rows = tensor.array.shape[0]
+    mask = (tensor.bits != 0).reshape(rows, -1)
+    index = np.int32 if mask.size <= np.iinfo(np.int32).max else np.int64
+    indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
+    return {
+        "data": values.reshape(rows, -1)[mask],
+        "indices": np.nonzero(mask)[1].astype(index),
+        "indptr": indptr.astype(index),
+        "shape": np.array(values.shape, np.int64),
+    }

@@ -1,0 +1,125 @@
+"""What is in a file, and how close to the entropy limit it came."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asni.packing.amenable import centroids, is_layer
+from asni.packing.byte_coding import information
+from asni.packing.dtypes import Tensor
+from asni.packing.layout import Entry
+from asni.packing.reading import Packed, read
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One weight tensor: how sparse it is, and what its parts take in the file."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    stored: str
+    nonzeros: int
+    sparsity: float
+    centroids: dict[str, float | None]
+    mask_bytes: int
+    value_bytes: int
+    entropy_bytes: float
+    error: dict[str, float] | None
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What `asni inspect` shows; see `inspect`."""
+
+    mode: str
+    bytes: int
+    dense_bytes: int
+    entropy_bytes: float
+    ratio: float
+    parts: dict[str, int]
+    nonzeros: int
+    sparsity: float
+    network: dict[str, Any]
+    recipe: dict[str, Any]
+    schedule: dict[str, Any]
+    metrics: dict[str, Any]
+    layers: tuple[Layer, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def inspect(path: str | Path) -> Inspection:
+    """Layers, bytes by part, and `ratio`: what was written over the entropy of what it says.
+
+    The entropy is that of independent bits at each layer's density. In the amenable mode it covers mask and signs, and
+    is set beside the whole file but for the recipe and metrics; in the other modes it covers the masks alone, beside
+    the bytes of the masks.
+    """
+    packed = read(path)
+    size = Path(path).stat().st_size
+    layers = tuple(_layer(entry, packed) for entry in packed.entries if is_layer(packed.tensors[entry.name]))
+    parts = _parts(packed, size)
+    entropy = sum(layer.entropy_bytes for layer in layers)
+    written = size - parts["about"] if packed.mode == "amenable" else parts["mask"]
+    weights = sum(int(np.prod(layer.shape)) for layer in layers)
+    nonzeros = sum(layer.nonzeros for layer in layers)
+    recipe = packed.about.get("recipe", {})
+    return Inspection(
+        mode=packed.mode,
+        bytes=size,
+        dense_bytes=sum(tensor.array.nbytes for tensor in packed.tensors.values()),
+        entropy_bytes=entropy,
+        ratio=written / entropy if entropy else 1.0,
+        parts=parts,
+        nonzeros=nonzeros,
+        sparsity=1 - nonzeros / weights if weights else 0.0,
+        network=packed.network,
+        recipe=recipe,
+        schedule=recipe.get("pruning", {}),
+        metrics=packed.about.get("metrics", {}),
+        layers=layers,
+    )
+
+
+def _parts(packed: Packed, size: int) -> dict[str, int]:
+    """Bytes by part; the header includes checksums, lengths and padding."""
+    tensors = packed.part_bytes.values()
+    parts = {part: sum(taken.get(part, 0) for taken in tensors) for part in ("mask", "scales", "values")}
+    parts["about"] = packed.about_bytes
+    return {"header": size - sum(parts.values()), **parts}
+
+
+def _layer(entry: Entry, packed: Packed) -> Layer:
+    tensor = packed.tensors[entry.name]
+    size, nonzeros = tensor.bits.size, int(np.count_nonzero(tensor.bits))
+    means, positive = _signs(tensor)
+    entropy = information(np.array([nonzeros, size - nonzeros]))
+    if packed.mode == "amenable":
+        entropy += information(np.array([positive, nonzeros - positive]))
+    repeated = entry.same is not None
+    taken = packed.part_bytes.get(entry.name, {})
+    return Layer(
+        name=entry.name,
+        shape=entry.shape,
+        dtype=entry.dtype.name,
+        stored=f"as {packed.entries[entry.same].name}" if entry.same is not None else entry.coded.name,
+        nonzeros=nonzeros,
+        sparsity=1 - nonzeros / size,
+        centroids=means,
+        mask_bytes=taken.get("mask", 0),
+        value_bytes=taken.get("values", 0),
+        entropy_bytes=0.0 if repeated or (packed.mode != "amenable" and not entry.sparse) else entropy,
+        error=entry.error,
+    )
+
+
+def _signs(tensor: Tensor) -> tuple[dict[str, float | None], int]:
+    """The two centroids, and how many weights are positive."""
+    if tensor.dtype.name.startswith("float8"):
+        return {"positive": None, "negative": None}, 0
+    values = tensor.to_float32()
+    return centroids(values), int(np.count_nonzero(values > 0))

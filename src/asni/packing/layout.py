@@ -1,0 +1,123 @@
+"""What the header says about the tensors: the part that writing and reading must agree on."""
+
+import json
+import zlib
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from asni.errors import PackError
+from asni.packing.dtypes import DType, Tensor, of_name
+
+MODES = ("exact", "half", "int8", "amenable")
+STORED = ("float16", "bfloat16", "int8")
+_MAX_DIMENSIONS = 32
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor as the header describes it: `same` names an earlier tensor that is bit for bit equal."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    sparse: bool = False
+    stored: DType | None = None
+    error: dict[str, Any] | None = None
+    same: int | None = None
+
+    @property
+    def dense_bytes(self) -> int:
+        """Memory the tensor takes, counting an empty dimension as one, so that no shape is beyond reason."""
+        return prod(max(length, 1) for length in self.shape) * self.dtype.numpy.itemsize
+
+    @property
+    def coded(self) -> DType:
+        """The element type whose bits are in the sections."""
+        return self.stored or self.dtype
+
+    def to_json(self) -> dict[str, Any]:
+        if self.same is not None:
+            return {"name": self.name, "same": self.same}
+        content: dict[str, Any] = {"name": self.name, "dtype": self.dtype.name, "shape": list(self.shape)}
+        content["sparse"] = self.sparse
+        if self.stored:
+            content |= {"stored": self.stored.name, "error": self.error}
+        return content
+
+
+def parse_network(content: Any) -> dict[str, Any]:
+    """How the network is built: its name or import path, the shape of an image, classes and options; or nothing."""
+    kinds = {"name": str, "shape": list, "classes": int, "options": dict}
+    _require(isinstance(content, dict), "the header does not say how the network is built")
+    for key, value in content.items():
+        _require(type(value) is kinds.get(key), f"the header says that the {key!r} of the network is {value!r}")
+    _require(_are_lengths(content.get("shape", [])), "the shape of the network's input is not a list of lengths")
+    return dict(content)
+
+
+def parse_about(content: dict[str, Any]) -> dict[str, Any]:
+    """What is known of the network: its recipe, with the schedule in it, and its metrics."""
+    recipe = content.get("recipe", {})
+    schedule = recipe.get("pruning", {}) if isinstance(recipe, dict) else None
+    known = all(isinstance(value, dict) for value in (*content.values(), schedule))
+    _require(known, "the recipe, its schedule or the metrics are no objects")
+    return content
+
+
+def parse_entries(content: Any) -> list[Entry]:
+    """The tensors of a header that may hold anything."""
+    _require(isinstance(content, list), "the header does not list the tensors")
+    entries: list[Entry] = []
+    for item in content:
+        _require(isinstance(item, dict) and isinstance(item.get("name"), str), "a tensor in the header has no name")
+        entries.append(_parse_entry(item) if item.get("same") is None else _parse_twin(item, entries))
+    _require(len({entry.name for entry in entries}) == len(entries), "two tensors have the same name")
+    return entries
+
+
+def _parse_twin(item: dict[str, Any], earlier: list[Entry]) -> Entry:
+    name, same = item["name"], item["same"]
+    known = type(same) is int and 0 <= same < len(earlier) and earlier[same].same is None
+    _require(known, f"{name} is said to equal tensor {same!r}, which is not a tensor before it")
+    return Entry(name, earlier[same].dtype, earlier[same].shape, same=same)
+
+
+def _parse_entry(item: dict[str, Any]) -> Entry:
+    name, dtype = item["name"], of_name(item.get("dtype"))
+    shape: Any = item.get("shape")
+    sparse: Any = item.get("sparse")
+    stored, error = item.get("stored"), item.get("error")
+    _require(_are_lengths(shape), f"the shape of {name} is not a list of lengths")
+    _require(len(shape) <= _MAX_DIMENSIONS, f"{name} has more than {_MAX_DIMENSIONS} dimensions")
+    _require(isinstance(sparse, bool), f"the header does not say whether {name} is sparse")
+    if sparse or stored is not None:
+        _require(len(shape) > 0 and all(shape), f"{name} cannot be sparse or rounded with shape {shape}")
+    if stored is None:
+        return Entry(name, dtype, tuple(shape), sparse)
+    _require(stored in STORED and dtype.is_float, f"{name} cannot be {dtype.name} stored as {stored!r}")
+    stated = isinstance(error, dict) and [type(error.get(key)) for key in ("max", "rms")] == [float, float]
+    _require(stated, f"the error of rounding {name} is not stated")
+    return Entry(name, dtype, tuple(shape), sparse, of_name(stored), error)
+
+
+def _are_lengths(value: Any) -> bool:
+    return isinstance(value, list) and all(type(length) is int and length >= 0 for length in value)
+
+
+def _require(fulfilled: bool, otherwise: str) -> None:
+    if not fulfilled:
+        raise PackError(otherwise)
+
+
+class ContentChecksum:
+    """CRC-32 over everything a reader gets: it ties header and sections together, and proves the decoding right."""
+
+    def __init__(self, mode: str, network: dict[str, Any]) -> None:
+        self.value = zlib.crc32(json.dumps([mode, network], sort_keys=True).encode())
+
+    def add(self, entry: Entry, tensor: Tensor) -> None:
+        label = [entry.name, entry.dtype.name, list(entry.shape), entry.same]
+        self.value = zlib.crc32(json.dumps(label).encode(), self.value)
+        if entry.same is None:
+            self.value = zlib.crc32(tensor.bits.data, self.value)

@@ -1,0 +1,124 @@
+"""A file to tensors. Nothing here needs PyTorch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asni.errors import PackError
+from asni.packing import container, rounding
+from asni.packing.dtypes import Array, Float32, Tensor
+from asni.packing.fields import Reader
+from asni.packing.layout import MODES, ContentChecksum, Entry, parse_about, parse_entries, parse_network
+from asni.packing.mask_coding import decode_mask
+from asni.packing.value_coding import decode_values
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What a file holds: the tensors, how the network is built again, and what is known about it."""
+
+    mode: str
+    tensors: dict[str, Tensor]
+    network: dict[str, Any]
+    about: dict[str, Any]
+    entries: tuple[Entry, ...]
+    part_bytes: dict[str, dict[str, int]] = field(repr=False)
+    about_bytes: int = 0
+    content: int = 0
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The tensors as NumPy arrays; bfloat16 and float8 as the unsigned integers of their bits."""
+        return {name: tensor.array for name, tensor in self.tensors.items()}
+
+
+def read(path: str | Path) -> Packed:
+    """The network in a file, in NumPy alone."""
+    path = Path(path)
+    try:
+        # A file of random bits may hold any scale and any NaN: what they overflow to is for the checksum to judge.
+        with np.errstate(all="ignore"):
+            return _decode(*container.read(path))
+    except (PackError, RecursionError) as error:
+        raise PackError(f"{path}: {error}") from error
+
+
+def _decode(header: dict[str, Any], sections: list[bytes]) -> Packed:
+    mode, network = header.get("mode"), parse_network(header.get("network"))
+    if mode not in MODES:
+        raise PackError(f"the header names mode {mode!r}; this version knows {', '.join(MODES)}")
+    entries = parse_entries(header.get("tensors"))
+    dense, length = sum(entry.dense_bytes for entry in entries), sum(map(len, sections))
+    if container.least_length(dense) > length:
+        raise PackError(f"{length} bytes of sections cannot hold the {dense} bytes of tensors that the header claims")
+    part_bytes: dict[str, dict[str, int]] = {}
+    left = iter(sections)
+    about = _next(left, "the recipe and metrics") if header.get("about") else b""
+    tensors: list[Tensor] = []
+    content = ContentChecksum(mode, network)
+    for entry in entries:
+        if entry.same is None:
+            section = _Section(_next(left, entry.name))
+            tensors.append(_decode_tensor(entry, section))
+            section.reader.end()
+            part_bytes[entry.name] = section.part_bytes
+        else:
+            tensors.append(_copy(tensors[entry.same]))
+        content.add(entry, tensors[-1])
+    padding = next(left, b"")
+    if any(padding) or next(left, None) is not None:
+        raise PackError("the file holds sections that belong to no tensor")
+    if content.value != header.get("content"):
+        raise PackError("the tensors are not the ones that were packed: the checksum of the content does not match")
+    named = {entry.name: tensor for entry, tensor in zip(entries, tensors, strict=True)}
+    known = parse_about(container.decompress_json(about)) if about else {}
+    return Packed(mode, named, network, known, tuple(entries), part_bytes, len(about), content.value)
+
+
+def _next(left: Iterator[bytes], what: str) -> bytes:
+    section = next(left, None)
+    if section is None:
+        raise PackError(f"the section of {what} is missing")
+    return section
+
+
+class _Section:
+    """The parts of one tensor's section, in order, each behind its length."""
+
+    def __init__(self, data: bytes) -> None:
+        self.reader = Reader(data)
+        self.part_bytes: dict[str, int] = {}
+
+    def part(self, kind: str) -> bytes:
+        part = self.reader.take(self.reader.varint())
+        self.part_bytes[kind] = len(part)
+        return part
+
+
+def _decode_tensor(entry: Entry, section: _Section) -> Tensor:
+    if entry.stored is None:
+        return _decode_exact(entry, section)
+    if entry.stored.name == "int8":
+        scales: Float32 = decode_values(section.part("scales"), entry.shape[0], np.dtype("<u4")).view("<f4")
+        return rounding.dequantise(_decode_exact(entry, section), scales, entry.dtype)
+    return rounding.widen(_decode_exact(entry, section), entry.dtype)
+
+
+def _decode_exact(entry: Entry, section: _Section) -> Tensor:
+    size = prod(entry.shape)
+    if not entry.sparse:
+        bits = decode_values(section.part("values"), size, entry.coded.bits)
+        return Tensor.from_bits(entry.coded, bits, entry.shape)
+    rows = entry.shape[0]
+    mask = decode_mask(section.part("mask"), rows, size // rows).reshape(-1)
+    bits = np.zeros(size, entry.coded.bits)
+    bits[mask] = decode_values(section.part("values"), int(np.count_nonzero(mask)), entry.coded.bits)
+    return Tensor.from_bits(entry.coded, bits, entry.shape)
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    return Tensor(tensor.dtype, tensor.array.copy())

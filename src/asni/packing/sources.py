@@ -1,0 +1,67 @@
+"""Where the weights of a packed file come from: a finished run, a safetensors file, a PyTorch state_dict."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from asni.errors import PackError
+from asni.files import read_json
+from asni.packing.convert import read_safetensors, read_state_dict
+from asni.packing.dtypes import Tensor
+
+
+@dataclass(frozen=True)
+class Source:
+    """Tensors, how their network is built, and what is known about it."""
+
+    tensors: Mapping[str, Tensor]
+    network: dict[str, Any] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def read_source(path: Path, mode: str) -> Source:
+    """The weights at `path`; of an ASNI-II run the amenable mode takes the initialisation that it started from."""
+    if path.is_dir():
+        return _read_run(path, mode)
+    if path.suffix == ".safetensors":
+        return Source(read_safetensors(path))
+    return Source(read_state_dict(path))
+
+
+def _read_run(directory: Path, mode: str) -> Source:
+    if not (directory / "result.json").exists():
+        raise PackError(f"{directory} is not a finished run: there is no result.json in it")
+    request, result = read_json(directory / "request.json"), read_json(directory / "result.json")
+    amenable_start = mode == "amenable" and request.get("stage") == "asni-2"
+    tensors = read_safetensors(directory / ("initial.safetensors" if amenable_start else "weights.safetensors"))
+    if mode == "amenable":
+        masks = _masks(directory)
+        tensors = {name: tensor for name, tensor in tensors.items() if name in masks}
+    about = {"recipe": _without_defaults(request["recipe"]), "metrics": result}
+    return Source(tensors, _network(request["recipe"]), about)
+
+
+def _masks(directory: Path) -> Mapping[str, Tensor]:
+    path = directory / "mask.safetensors"
+    if not path.exists():
+        raise PackError(f"{directory} is a dense run: it has no mask, so it has no amenable initialisation")
+    return read_safetensors(path)
+
+
+def _network(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    from asni.datasets import INFO
+
+    if recipe["dataset"] not in INFO:
+        return {}
+    data = INFO[recipe["dataset"]]
+    network: dict[str, Any] = {"name": recipe["network"], "shape": list(data.shape), "classes": data.classes}
+    options = recipe.get("network_options")
+    return {**network, "options": options} if options else network
+
+
+def _without_defaults(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """What a recipe does not say need not be carried, nor what the paper says about it."""
+    kept = {key: value for key, value in recipe.items() if key not in ("paper", "title")}
+    said = {key: _without_defaults(value) if isinstance(value, dict) else value for key, value in kept.items()}
+    return {key: value for key, value in said.items() if value not in (None, {})}

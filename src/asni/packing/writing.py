@@ -1,0 +1,97 @@
+"""Tensors to a file."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from asni.errors import unknown
+from asni.packing import container, rounding
+from asni.packing.amenable import amenable, is_layer
+from asni.packing.dtypes import Tensor
+from asni.packing.fields import varint
+from asni.packing.layout import MODES, ContentChecksum, Entry
+from asni.packing.mask_coding import encode_mask
+from asni.packing.value_coding import encode_values
+
+# Below this share of zeros a mask may cost more than it saves, so both codings are tried.
+_SURELY_SPARSE = 0.25
+
+
+def write(path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[str, Any], about: dict[str, Any]) -> None:
+    """Write `tensors` in one of MODES; a reader learns how to build `network` and what is known `about` it."""
+    if mode not in MODES:
+        raise unknown("mode", mode, MODES)
+    if mode == "amenable":
+        tensors = amenable(tensors)
+    sections = [container.compress_json(about)] if about else []
+    entries: list[Entry] = []
+    content = ContentChecksum(mode, network)
+    twins = _Twins(tensors)
+    for index, (name, tensor) in enumerate(tensors.items()):
+        entry = Entry(name, tensor.dtype, tensor.array.shape, same=twins.before(index, tensor))
+        if entry.same is None:
+            entry, tensor, parts = _encode(entry, tensor, mode)
+            sections.append(b"".join(varint(len(part)) + part for part in parts))
+        entries.append(entry)
+        content.add(entry, tensor)
+    # A reader takes no more memory than the length of the file justifies, so the file must be long enough.
+    missing = container.least_length(sum(entry.dense_bytes for entry in entries)) - sum(map(len, sections))
+    sections += [bytes(missing)] if missing > 0 else []
+    header = {"mode": mode, "network": network, "tensors": [entry.to_json() for entry in entries]}
+    container.write(path, header | {"about": bool(about), "content": content.value}, sections)
+
+
+class _Twins:
+    """Finds tensors that are bit for bit equal to an earlier one: tied weights are stored once."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = list(tensors.values())
+        self._first: dict[tuple[str, tuple[int, ...], int], int] = {}
+
+    def before(self, index: int, tensor: Tensor) -> int | None:
+        key = (tensor.dtype.name, tensor.array.shape, crc32(tensor.bits.data))
+        first = self._first.setdefault(key, index)
+        if first == index or not np.array_equal(self._tensors[first].bits, tensor.bits):
+            return None
+        return first
+
+
+def _encode(entry: Entry, tensor: Tensor, mode: str) -> tuple[Entry, Tensor, list[bytes]]:
+    """The completed entry, the tensor as a reader will see it, and the parts of its section."""
+    rounded = is_layer(tensor) and not tensor.dtype.name.startswith("float8")
+    if mode == "half" and rounded and tensor.dtype.numpy.itemsize > 2:
+        stored, prefix = rounding.halve(entry.name, tensor), []
+        restored = rounding.widen(stored, tensor.dtype)
+    elif mode == "int8" and rounded:
+        stored, scales = rounding.quantise(entry.name, tensor)
+        prefix = [encode_values(scales.view("<u4"))]
+        restored = rounding.dequantise(stored, scales, tensor.dtype)
+    else:
+        sparse, parts = _encode_exact(tensor)
+        return replace(entry, sparse=sparse), tensor, parts
+    sparse, parts = _encode_exact(stored)
+    error = rounding.rounding_error(tensor, restored)
+    return replace(entry, sparse=sparse, stored=stored.dtype, error=error), restored, prefix + parts
+
+
+def _encode_exact(tensor: Tensor) -> tuple[bool, list[bytes]]:
+    """Mask and survivors, or all values: whichever is smaller. Only the pattern of +0.0 counts as zero."""
+    bits = tensor.bits
+    zeros = bits.size - int(np.count_nonzero(bits))
+    if not zeros or not _may_be_sparse(tensor):
+        return False, [encode_values(bits)]
+    mask = (bits != 0).reshape(tensor.array.shape[0], -1)
+    sparse = [encode_mask(mask), encode_values(bits[mask.reshape(-1)])]
+    if zeros < _SURELY_SPARSE * bits.size:
+        dense = [encode_values(bits)]
+        if sum(map(len, dense)) <= sum(map(len, sparse)):
+            return False, dense
+    return True, sparse
+
+
+def _may_be_sparse(tensor: Tensor) -> bool:
+    return tensor.array.ndim >= 2 and (tensor.dtype.is_float or tensor.dtype.name == "int8")

@@ -1,0 +1,84 @@
+"""asni pack, unpack, inspect, and train --from."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from asni.methods import METHODS
+from asni.packing import pack
+from tests.cli.calling import Command
+from tests.training_setup import trainer
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of an ASNI-I and an ASNI-II run."""
+    home = tmp_path_factory.mktemp("runs")
+    METHODS["asni-2"](trainer(home))
+    return home
+
+
+def test_a_run_is_packed_and_unpacked_bit_for_bit(command: Command, runs: Path, tmp_path: Path) -> None:
+    packed, out = str(tmp_path / "net.asni"), tmp_path / "net.safetensors"
+    assert "times smaller" in command("pack", str(runs / "asni-1"), "-o", packed).out
+    command("unpack", packed, "-o", str(out))
+    restored, weights = load_file(out), load_file(runs / "asni-1" / "weights.safetensors")
+    assert all(torch.equal(restored[name], weights[name]) for name in weights)
+
+
+def test_rounding_a_run_prints_accuracy_before_and_after(command: Command, runs: Path, tmp_path: Path) -> None:
+    recorded = json.loads((runs / "asni-1" / "result.json").read_text())["accuracy"]
+    arguments = ("pack", str(runs / "asni-1"), "-o", str(tmp_path / "net.asni"), "--mode", "int8")
+    answer = json.loads(command(*arguments, "--json").out)
+    assert answer["accuracy_before"] == recorded
+    assert abs(answer["accuracy_after"] - recorded) < 2
+    assert all(layer["error"]["max"] > 0 for layer in answer["layers"])
+    assert f"accuracy {recorded:.2f} % before" in command(*arguments).out
+
+
+def test_inspect_shows_layers_parts_and_where_it_came_from(command: Command, runs: Path, tmp_path: Path) -> None:
+    packed = str(tmp_path / "net.asni")
+    command("pack", str(runs / "asni-1"), "-o", packed, "--mode", "amenable")
+    facts = json.loads(command("inspect", packed, "--json").out)
+    assert facts["mode"] == "amenable"
+    assert facts["bytes"] == Path(packed).stat().st_size == sum(facts["parts"].values())
+    assert facts["ratio"] == (facts["bytes"] - facts["parts"]["about"]) / facts["entropy_bytes"]
+    assert [layer["nonzeros"] for layer in facts["layers"]] == [
+        int((weight != 0).sum())
+        for name, weight in load_file(runs / "asni-1" / "weights.safetensors").items()
+        if name.endswith("weight")
+    ]
+    shown = command("inspect", packed).out
+    assert all(word in shown for word in ("linear1.weight", "recipe: name digits-fc", "schedule: sparsity 0.95"))
+
+
+def test_training_from_a_packed_file_needs_no_recipe(command: Command, runs: Path, tmp_path: Path) -> None:
+    packed, out = str(tmp_path / "net.asni"), tmp_path / "again"
+    command("pack", str(runs / "asni-1"), "-o", packed, "--mode", "amenable")
+    result = json.loads(command("train", "--from", packed, "--out", str(out), "--json").out)
+    expected = json.loads((runs / "asni-2" / "result.json").read_text())
+    assert (result["accuracy"], result["nonzeros"]) == (expected["accuracy"], expected["nonzeros"])
+
+
+def test_wrong_requests_are_refused(command: Command, tmp_path: Path) -> None:
+    packed = str(tmp_path / "net.asni")
+    pack({"weight": torch.eye(3)}, packed)
+    assert command("train").status == 2
+    assert "leave out --method" in command("train", "digits-fc", "--from", packed, "--method", "dense").err
+    assert "holds no recipe" in command("train", "--from", packed).err
+    assert "another network" in command("train", "digits-fc", "--from", packed, "--out", str(tmp_path / "run")).err
+    (tmp_path / "bad.asni").write_bytes(b"nonsense")
+    answer = command("inspect", str(tmp_path / "bad.asni"))
+    assert (answer.status, answer.out) == (1, "")
+    assert "bad.asni: this is not an .asni file" in answer.err
+
+
+def test_names_are_shown_as_they_are_but_never_as_commands(command: Command, tmp_path: Path) -> None:
+    save_file({"[/red]\x1b[2J": torch.eye(3)}, tmp_path / "odd.safetensors")
+    command("pack", str(tmp_path / "odd.safetensors"), "-o", str(tmp_path / "net.asni"))
+    shown = command("inspect", str(tmp_path / "net.asni")).out
+    assert r"[/red]\x1b[2J" in shown
+    assert "\x1b[2J" not in shown

@@ -1,0 +1,94 @@
+"""In and out of other formats."""
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from asni.errors import PackError, UsageError
+from asni.packing import load, pack, unpack
+from tests.packing.same_bits import assert_same_bits
+
+STATE = {
+    "conv.weight": torch.tensor([0.0, 1.5, 0.0, -2.0, 0.0, 0.0, 0.5, 0.0]).reshape(2, 2, 1, 2),
+    "conv.bias": torch.tensor([0.25, -0.0]),
+    "half": torch.tensor([[1.0, 0.0, 3.0]], dtype=torch.bfloat16),
+    "steps": torch.tensor(3),
+}
+
+
+def test_safetensors_go_in_and_out(tmp_path: Path) -> None:
+    save_file(STATE, tmp_path / "in.safetensors")
+    pack(tmp_path / "in.safetensors", tmp_path / "net.asni")
+    unpack(tmp_path / "net.asni", tmp_path / "out.safetensors")
+    restored = load_file(tmp_path / "out.safetensors")
+    assert_same_bits({name: restored[name] for name in STATE}, STATE)
+
+
+def test_a_saved_state_dict_goes_in(tmp_path: Path) -> None:
+    torch.save(STATE, tmp_path / "net.pt")
+    pack(tmp_path / "net.pt", tmp_path / "net.asni")
+    assert_same_bits(load(tmp_path / "net.asni"), STATE)
+
+
+def test_sparse_rows_come_out_for_scipy(tmp_path: Path) -> None:
+    pack(STATE, tmp_path / "net.asni")
+    unpack(tmp_path / "net.asni", tmp_path / "net.npz", to="csr")
+    with np.load(tmp_path / "net.npz", allow_pickle=False) as bundle:
+        assert bundle["conv.weight.data"].tolist() == [1.5, -2.0, 0.5]
+        assert bundle["conv.weight.indices"].tolist() == [1, 3, 2]
+        assert bundle["conv.weight.indptr"].tolist() == [0, 2, 3]
+        assert bundle["conv.weight.shape"].tolist() == [2, 2, 1, 2]
+        assert bundle["conv.bias"].tolist() == [0.25, 0.0]
+        assert bundle["half.data"].tolist() == [1.0, 3.0]
+
+
+def test_code_in_a_pickle_is_not_run(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    (tmp_path / "evil.pt").write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(PackError, match=r"evil\.pt"):
+        pack(tmp_path / "evil.pt", tmp_path / "net.asni")
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_checkpoint_is_not_a_state_dict(tmp_path: Path) -> None:
+    torch.save({"epoch": 3, "model": STATE}, tmp_path / "checkpoint.pt")
+    with pytest.raises(PackError, match=r"save model\.state_dict"):
+        pack(tmp_path / "checkpoint.pt", tmp_path / "net.asni")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff" * 100,
+        b"\x02\0\0\0\0\0\0\0[]",
+        b"\x10\0\0\0\0\0\0\0" + b'{"a":{"dtype":1}',
+        b"\x40\0\0\0\0\0\0\0" + b'{"a":{"dtype":"F32","shape":[99],"data_offsets":[0,396]}}'.ljust(64),
+        b"\x40\0\0\0\0\0\0\0" + b'{"a":{"dtype":"F32","shape":[-1],"data_offsets":[4,0]}}'.ljust(64) + bytes(8),
+    ],
+)
+def test_a_broken_safetensors_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "bad.safetensors").write_bytes(content)
+    with pytest.raises(PackError, match=r"bad\.safetensors"):
+        pack(tmp_path / "bad.safetensors", tmp_path / "net.asni")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PackError, match=r"gone\.safetensors"):
+        pack(tmp_path / "gone.safetensors", tmp_path / "net.asni")
+    with pytest.raises(PackError, match=r"gone\.asni"):
+        load(tmp_path / "gone.asni")
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    pack(STATE, tmp_path / "net.asni")
+    with pytest.raises(UsageError, match="did you mean 'csr'"):
+        unpack(tmp_path / "net.asni", tmp_path / "out", to="crs")

@@ -1,0 +1,136 @@
+"""Networks that are built again from a file, and trained from it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import asni
+from asni.errors import PackError
+from asni.methods import METHODS
+from asni.networks import build
+from asni.packing import inspect, pack, read, rebuild, recipe_of, train_from
+from asni.packing.convert import from_torch
+from asni.packing.writing import write
+from asni.recipes import Recipe
+from asni.training import Trainer
+from tests.packing.same_bits import assert_same_bits
+from tests.training_setup import trainer
+
+CONV2 = {"name": "conv2", "shape": [1, 8, 8], "classes": 10}
+
+
+def sparse_conv2() -> nn.Module:
+    torch.manual_seed(0)
+    model = build("conv2", (1, 8, 8), 10)
+    for weight in asni.prunable(model).values():
+        weight.data *= weight.abs() > weight.abs().median()
+        weight.data += 0.0  # -0.0 becomes 0.0
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Conv2d) and module.bias is not None:
+            module.bias.data.normal_()
+    return model
+
+
+def test_amenable_is_the_initialisation_of_the_paper(tmp_path: Path) -> None:
+    """Mask, signs and two numbers a layer give what asni.amenable gives, biases included."""
+    model = sparse_conv2()
+    write(tmp_path / "net.asni", from_torch(model.state_dict()), "amenable", CONV2, {})
+    expected = asni.amenable(model)
+    assert_same_bits(rebuild(tmp_path / "net.asni").state_dict(), expected.theta_0)
+    layers = {layer.name: layer for layer in inspect(tmp_path / "net.asni").layers}
+    assert layers.keys() == expected.mask.keys()
+    for name, layer in layers.items():
+        assert layer.centroids == pytest.approx({"positive": expected.c_plus[name], "negative": expected.c_minus[name]})
+
+
+def test_amenable_is_mask_and_sign_entropy_and_little_more(tmp_path: Path) -> None:
+    write(tmp_path / "net.asni", from_torch(sparse_conv2().state_dict()), "amenable", CONV2, {})
+    inspection = inspect(tmp_path / "net.asni")
+    assert 1 < inspection.ratio < 1.02
+    assert inspection.bytes == sum(inspection.parts.values())
+
+
+def test_a_layer_without_negative_weights_has_one_centroid(tmp_path: Path) -> None:
+    layer = pack({"weight": torch.tensor([[1.0, 0.0], [2.0, 0.0]])}, tmp_path / "net.asni", mode="amenable").layers[0]
+    assert layer.centroids == {"positive": 1.5, "negative": None}
+
+
+def test_an_exact_network_is_rebuilt_as_it_was(tmp_path: Path) -> None:
+    model = sparse_conv2()
+    write(tmp_path / "net.asni", from_torch(model.state_dict()), "exact", CONV2, {})
+    assert_same_bits(rebuild(tmp_path / "net.asni").state_dict(), model.state_dict())
+
+
+def test_code_named_in_a_file_is_imported_only_on_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_packed_network.py").write_text(
+        "from torch import nn\ndef small(shape, classes):\n    return nn.Sequential(nn.Linear(3, classes))\n"
+    )
+    network = {"name": "my_packed_network:small", "shape": [1, 1, 3], "classes": 2}
+    state = nn.Sequential(nn.Linear(3, 2)).state_dict()
+    write(tmp_path / "net.asni", from_torch(state), "exact", network, {})
+    with pytest.raises(PackError, match="--trust-code"):
+        rebuild(tmp_path / "net.asni")
+    assert_same_bits(rebuild(tmp_path / "net.asni", trust_code=True).state_dict(), state)
+
+
+def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "net.asni", from_torch(nn.Linear(3, 2).state_dict()), "exact", CONV2, {})
+    with pytest.raises(PackError, match="another network"):
+        rebuild(tmp_path / "net.asni")
+
+
+def test_a_file_of_bare_weights_cannot_be_rebuilt(tmp_path: Path) -> None:
+    pack(nn.Linear(3, 2).state_dict(), tmp_path / "net.asni")
+    with pytest.raises(PackError, match=r"asni\.load"):
+        rebuild(tmp_path / "net.asni")
+    with pytest.raises(PackError, match="holds no recipe"):
+        recipe_of(tmp_path / "net.asni")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trainer]:
+    """ASNI-I and ASNI-II of a shortened recipe, trained."""
+    home = tmp_path_factory.mktemp("runs")
+    METHODS["asni-2"](trained := trainer(home))
+    return home, trained
+
+
+def test_training_from_an_amenable_file_is_asni_2_bit_for_bit(runs: tuple[Path, Trainer], tmp_path: Path) -> None:
+    home, trained = runs
+    pack(home / "asni-1", tmp_path / "net.asni", mode="amenable")
+    assert recipe_of(tmp_path / "net.asni").training == trained.recipe.training
+    again = train_from(trained, tmp_path / "net.asni")
+    assert (again.directory / "weights.safetensors").read_bytes() == (
+        home / "asni-2" / "weights.safetensors"
+    ).read_bytes()
+
+
+def test_the_amenable_file_of_an_asni_2_run_holds_what_it_started_from(
+    runs: tuple[Path, Trainer], tmp_path: Path
+) -> None:
+    home, _ = runs
+    pack(home / "asni-1", tmp_path / "one.asni", mode="amenable")
+    pack(home / "asni-2", tmp_path / "two.asni", mode="amenable")
+    assert read(tmp_path / "one.asni").content == read(tmp_path / "two.asni").content
+
+
+def test_a_packed_run_knows_where_it_came_from(runs: tuple[Path, Trainer], tmp_path: Path) -> None:
+    home, _ = runs
+    inspection = pack(home / "asni-1", tmp_path / "net.asni")
+    result: dict[str, Any] = json.loads((home / "asni-1" / "result.json").read_text())
+    assert inspection.network == {"name": "fc", "shape": [1, 8, 8], "classes": 10}
+    assert inspection.metrics == result
+    assert inspection.schedule == {"sparsity": 0.95, "beta": 0.5}
+    assert inspection.nonzeros == np.round(0.05 * 50200)
+    assert isinstance(recipe_of(tmp_path / "net.asni"), Recipe)
+
+
+def test_an_unfinished_run_is_refused(runs: tuple[Path, Trainer], tmp_path: Path) -> None:
+    with pytest.raises(PackError, match="not a finished run"):
+        pack(runs[0], tmp_path / "net.asni")
