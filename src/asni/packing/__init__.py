@@ -46,8 +46,8 @@ def pack(
     exact: every weight bit for bit. half: layers in half precision. int8: layers in eight bits, one scale for each
     output channel. amenable: of each layer the mask, the signs and two numbers, to train again from.
     """
-    taken = read_source(Path(source), mode) if isinstance(source, str | Path) else Source(_tensors(source))
-    write(Path(out), taken.tensors, mode, taken.network, taken.about)
+    _write(read_source(Path(source), mode) if isinstance(source, str | Path) else Source(_tensors(source)), out, mode)
+    # Read back and verified; by now a source that was a file is out of memory again.
     return inspect(out)
 
 
@@ -65,6 +65,10 @@ def unpack(path: str | Path, out: str | Path, to: str = "safetensors") -> None:
         write_csr(Path(out), tensors)
     else:
         write_safetensors(Path(out), tensors)
+
+
+def _write(source: Source, out: str | Path, mode: str) -> None:
+    write(Path(out), source.tensors, mode, source.network, source.about)
 
 
 def _tensors(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -8,18 +8,12 @@ from asni.errors import PackError
 from asni.packing.dtypes import Array, Tensor, from_float32
 
 
-def amenable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Every layer's positive (negative) weights set to their mean; everything that is no layer's weight is left out.
-
-    >>> layer = Tensor.of(np.array([[1.0, 0.0], [3.0, -4.0]], np.float32))
-    >>> amenable({"weight": layer, "bias": Tensor.of(np.ones(2, np.float32))})["weight"].array
-    array([[ 2.,  0.],
-           [ 2., -4.]], dtype=float32)
-    """
+def layers_of(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of the layers: everything that an amenable initialisation is made of."""
     layers = {name: tensor for name, tensor in tensors.items() if is_layer(tensor)}
     if not layers:
         raise PackError("there is no layer to pack: no float tensor has two dimensions or more")
-    return {name: _amenable_layer(name, tensor) for name, tensor in layers.items()}
+    return layers
 
 
 def is_layer(tensor: Tensor) -> bool:
@@ -38,7 +32,13 @@ def centroids(values: Array) -> dict[str, float | None]:
     return {side: float(chosen.mean(dtype=np.float64)) if len(chosen) else None for side, chosen in sides.items()}
 
 
-def _amenable_layer(name: str, tensor: Tensor) -> Tensor:
+def amenable_layer(name: str, tensor: Tensor) -> Tensor:
+    """A layer's positive (negative) weights set to their mean.
+
+    >>> amenable_layer("weight", Tensor.of(np.array([[1.0, 0.0], [3.0, -4.0]], np.float32))).array
+    array([[ 2.,  0.],
+           [ 2., -4.]], dtype=float32)
+    """
     if tensor.dtype.name.startswith("float8"):
         raise PackError(f"{name} is {tensor.dtype.name}, too coarse for a mean; pack it with mode 'exact'")
     values = tensor.to_float32()

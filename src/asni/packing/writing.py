@@ -10,7 +10,7 @@ import numpy as np
 
 from asni.errors import unknown
 from asni.packing import container, rounding
-from asni.packing.amenable import amenable, is_layer
+from asni.packing.amenable import amenable_layer, is_layer, layers_of
 from asni.packing.dtypes import Tensor
 from asni.packing.fields import varint
 from asni.packing.layout import MODES, ContentChecksum, Entry
@@ -26,7 +26,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[st
     if mode not in MODES:
         raise unknown("mode", mode, MODES)
     if mode == "amenable":
-        tensors = amenable(tensors)
+        tensors = layers_of(tensors)
     sections = [container.compress_json(about)] if about else []
     entries: list[Entry] = []
     content = ContentChecksum(mode, network)
@@ -71,8 +71,9 @@ def _encode(entry: Entry, tensor: Tensor, mode: str) -> tuple[Entry, Tensor, lis
         prefix = [encode_values(scales.view("<u4"))]
         restored = rounding.dequantise(stored, scales, tensor.dtype)
     else:
-        sparse, parts = _encode_exact(tensor)
-        return replace(entry, sparse=sparse), tensor, parts
+        exact = amenable_layer(entry.name, tensor) if mode == "amenable" else tensor
+        sparse, parts = _encode_exact(exact)
+        return replace(entry, sparse=sparse), exact, parts
     sparse, parts = _encode_exact(stored)
     error = rounding.rounding_error(tensor, restored)
     return replace(entry, sparse=sparse, stored=stored.dtype, error=error), restored, prefix + parts
