@@ -25,7 +25,7 @@ def small_recipe(network: str = "normed", optimizer: str = "adam", epochs: int =
         {
             "name": "small",
             "dataset": "digits",
-            "network": f"small_networks:{network}",
+            "network": f"tests.methods.small_networks:{network}",
             "training": {
                 "epochs": epochs,
                 "batch_size": 30,
