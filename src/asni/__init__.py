@@ -11,21 +11,51 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asni.errors import AsniError, PackError
+    from asni.gradual import GradualMagnitude
     from asni.hold import Hold
     from asni.masks import keep_largest, prunable
     from asni.methods.amenable import Amenable, amenable
     from asni.methods.asni import ASNI
+    from asni.methods.continuous import Continuous
+    from asni.methods.gmp import GMP
+    from asni.methods.magnitude import Magnitude
+    from asni.methods.rigl import SET, RigL
+    from asni.methods.soft_threshold import STR
     from asni.packing import load
 
-__all__ = ["ASNI", "Amenable", "AsniError", "Hold", "PackError", "amenable", "keep_largest", "load", "prunable"]
+__all__ = [
+    "ASNI",
+    "GMP",
+    "SET",
+    "STR",
+    "Amenable",
+    "AsniError",
+    "Continuous",
+    "GradualMagnitude",
+    "Hold",
+    "Magnitude",
+    "PackError",
+    "RigL",
+    "amenable",
+    "keep_largest",
+    "load",
+    "prunable",
+]
 
 # Looked up when first used: reading a recipe, or a result on disk, must not wait for torch.
 _HOMES = {
     "ASNI": "asni.methods.asni",
+    "GMP": "asni.methods.gmp",
+    "SET": "asni.methods.rigl",
+    "STR": "asni.methods.soft_threshold",
     "Amenable": "asni.methods.amenable",
     "AsniError": "asni.errors",
+    "Continuous": "asni.methods.continuous",
+    "GradualMagnitude": "asni.gradual",
     "Hold": "asni.hold",
+    "Magnitude": "asni.methods.magnitude",
     "PackError": "asni.errors",
+    "RigL": "asni.methods.rigl",
     "amenable": "asni.methods.amenable",
     "keep_largest": "asni.masks",
     "load": "asni.packing",

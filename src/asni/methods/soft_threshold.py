@@ -8,10 +8,9 @@ from torch import Tensor, nn
 
 from asni.errors import UsageError
 from asni.files import write_json
-from asni.masks import Masks, prunable
+from asni.masks import Masks, count, prunable
 from asni.methods.search import search
 from asni.reparameterised import Reparameterised
-from asni.schedules import kept
 
 if TYPE_CHECKING:
     from asni.runs import Run
@@ -66,25 +65,26 @@ def soft_threshold(trainer: "Trainer") -> "Run":
     The trainings of the search stay beside the run as str-search-1, str-search-2 and so on, and its search.json counts
     them: they are the price of a method that cannot be told a sparsity.
     """
-    prunable_weights = sum(weight.numel() for weight in prunable(trainer.network()).values())
-    wanted = kept(prunable_weights, trainer.recipe.final_sparsity)
-    decays = decay_unit(trainer)
+    unit = decay_unit(trainer)
     trainings: list[dict[str, float]] = []
 
     def train(stage: str, way: float) -> "Run":
-        return trainer.train(stage, lambda model, optimizer: STR(model, optimizer, decay=way * decays))
+        decay = way * unit
+        return trainer.train(
+            stage, lambda model, optimizer: STR(model, optimizer, decay=decay), settings={"decay": decay}
+        )
 
     def weights_at(way: float) -> int:
         run = train(f"str-search-{len(trainings) + 1}", way)
-        weights: int = round(prunable_weights * (1 - run.result["sparsity"]))
-        trainings.append({"decay": way * decays, "weights": weights, "steps": run.result["steps"]})
+        weights = count(run.masks)
+        trainings.append({"decay": way * unit, "weights": weights, "steps": run.result["steps"]})
         return weights
 
     # Without the loss, s ends at START * exp(-way): from -8, where the threshold is next to nothing, to -0.0001.
-    way = search(weights_at, wanted, low=math.log(-START / 8), high=math.log(-START / 1e-4), tolerance=TOLERANCE)
+    way = search(weights_at, trainer.keep, low=math.log(-START / 8), high=math.log(-START / 1e-4), tolerance=TOLERANCE)
     run = train("str", way)
     if trainer.fabric.is_global_zero:
-        write_json(run.directory / "search.json", {"wanted": wanted, "trainings": trainings})
+        write_json(run.directory / "search.json", {"wanted": trainer.keep, "trainings": trainings})
     return run
 
 
