@@ -13,7 +13,9 @@ from asni.masks import count, prunable
 from asni.methods import METHODS
 from asni.runs import Run
 from asni.training import Plug, Trainer
-from tests.methods.small_trainings import OPTIMIZERS, StopAfter, small_recipe, small_trainer
+from tests.methods.small_recipe import OPTIMIZERS, small_recipe
+from tests.training_setup import StopAfter
+from tests.training_setup import trainer as small_trainer
 
 SPARSE = [method for method in METHODS if method != "dense"]
 WITHIN = {"str": 0.02}
