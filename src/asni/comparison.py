@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from asni.runs import Run
     from asni.training import Trainer
 
-FIRST_TASK = ("dense", "asni", "gmp", "str", "rigl", "set", "magnitude", "continuous")
+FIRST_TASK = ("dense", "asni", "gmp", "str", "rigl", "rigl-uniform", "set", "magnitude", "continuous")
 """Methods that end with an accurate sparse network; the others end with one that can be trained from its start."""
 
 PAPER = {
