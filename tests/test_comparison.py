@@ -8,16 +8,13 @@ import pytest
 from asni.comparison import FIRST_TASK, PAPER, chosen, summary, train
 from asni.errors import UsageError
 from asni.methods import METHODS
-from asni.processes import make_fabric
-from asni.progress import Progress
 from asni.recipes import load
-from asni.runs import Job
 from asni.training import Trainer
+from tests.training_setup import trainer
 
 
-def small_trainer(directory: Path) -> Trainer:
-    recipe = load("digits-fc").override(epochs=2, steps_per_epoch=4, sparsity=0.5)
-    return Trainer(Job(recipe, 3, "fp32", directory.joinpath), make_fabric("cpu"), Progress())
+def small_trainer(home: Path) -> Trainer:
+    return trainer(home, load("digits-fc").override(epochs=2, steps_per_epoch=4, sparsity=0.5), seed=3)
 
 
 def test_a_row_counts_every_training_that_the_method_needed_once(tmp_path: Path) -> None:

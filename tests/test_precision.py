@@ -18,7 +18,8 @@ from asni.progress import Progress
 from asni.recipes import Recipe
 from asni.runs import Job
 from asni.training import Trainer
-from tests.test_training import StopAfter, equal
+from tests.test_training import equal
+from tests.training_setup import StopAfter
 
 FIRST_SCALE = 2.0**24
 

@@ -1,7 +1,6 @@
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +13,12 @@ from asni.errors import AsniError, StoppedError, UsageError
 from asni.hold import Hold
 from asni.methods import METHODS
 from asni.plan import plan
-from asni.progress import Bar, Progress
-from tests.training_setup import job, short_digits, trainer
+from asni.progress import Progress
+from tests.training_setup import StopAfter, job, short_digits, trainer
 
 
 def equal(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
     return first.keys() == second.keys() and all(torch.equal(value, second[name]) for name, value in first.items())
-
-
-class StopAfter(Progress):
-    """Presses Ctrl-C in the given step."""
-
-    def __init__(self, steps: int):
-        super().__init__(Console(quiet=True))
-        self.steps_left = steps
-
-    @contextmanager
-    def training(self, stage: str, epochs: int, steps: int, done: int) -> Iterator[Bar]:
-        yield self
-
-    def step(self) -> None:
-        self.steps_left -= 1
-        if self.steps_left == 0:
-            raise KeyboardInterrupt
-
-    def epoch(self, entry: Mapping[str, Any]) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")

@@ -5,17 +5,16 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from asni.cli import app
+from tests.cli.calling import Command
 
 SHORT = ["--epochs", "2", "--steps-per-epoch", "3", "--device", "cpu"]
 
 
-def compare(out: Path, *arguments: str) -> str:
-    result = CliRunner().invoke(app, ["compare", "digits-fc", *SHORT, "--out", str(out), *arguments])
-    assert result.exit_code == 0, result.output
-    return result.stdout
+def compare(command: Command, out: Path, *arguments: str) -> str:
+    answer = command("compare", "digits-fc", *SHORT, "--out", str(out), *arguments)
+    assert answer.status == 0, answer.err
+    return answer.out
 
 
 @pytest.fixture(scope="module")
@@ -23,15 +22,15 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("compared")
 
 
-def test_json_has_a_row_for_each_method_and_seed(out: Path) -> None:
-    rows = json.loads(compare(out, "--methods", "snip,dense", "--seeds", "2", "--json"))
+def test_json_has_a_row_for_each_method_and_seed(command: Command, out: Path) -> None:
+    rows = json.loads(compare(command, out, "--methods", "snip,dense", "--seeds", "2", "--json"))
     assert [(row["method"], row["seed"]) for row in rows] == [("snip", 0), ("dense", 0), ("snip", 1), ("dense", 1)]
     assert all({"accuracy", "nonzeros", "steps", "seconds"} <= row.keys() for row in rows)
     assert {row["steps"] for row in rows} == {6}
 
 
-def test_a_table_for_a_person(out: Path) -> None:
-    table = compare(out, "--methods", "snip,dense", "--seeds", "2")
+def test_a_table_for_a_person(command: Command, out: Path) -> None:
+    table = compare(command, out, "--methods", "snip,dense", "--seeds", "2")
     heading, dense, snip, *_ = table.splitlines()
     assert heading.split()[:3] == ["method", "task", "accuracy"]
     assert dense.split()[:2] == ["dense", "1"]
@@ -39,13 +38,20 @@ def test_a_table_for_a_person(out: Path) -> None:
     assert snip.split()[-1] == "69.29"
 
 
-def test_csv_holds_the_rows_of_json(out: Path) -> None:
-    rows = json.loads(compare(out, "--methods", "snip", "--json", "--csv", str(out / "table.csv")))
+def test_csv_holds_the_rows_of_json(command: Command, out: Path) -> None:
+    rows = json.loads(compare(command, out, "--methods", "snip", "--json", "--csv", str(out / "table.csv")))
     with (out / "table.csv").open(newline="") as file:
         [read] = csv.DictReader(file)
     assert read == {key: "" if value is None else str(value) for key, value in rows[0].items()}
 
 
-def test_runs_are_those_of_the_other_commands(out: Path) -> None:
-    compare(out, "--methods", "dense")
+def test_runs_are_those_of_the_other_commands(command: Command, out: Path) -> None:
+    compare(command, out, "--methods", "dense")
     assert (out / "digits-fc--epochs-2--steps-per-epoch-3" / "seed-0" / "dense" / "result.json").exists()
+
+
+def test_a_method_that_does_not_exist_is_refused_before_anything_is_trained(command: Command, tmp_path: Path) -> None:
+    answer = command("compare", "digits-fc", "--methods", "dense,snap", "--out", str(tmp_path))
+    assert answer.status == 2
+    assert "no method 'snap'; did you mean 'snip'?" in answer.err
+    assert not list(tmp_path.iterdir())

@@ -9,7 +9,8 @@ from asni.methods.amenable import asni_2, original
 from asni.methods.asni import asni_1
 from asni.methods.controls import control_fresh, control_mask, control_signs
 from asni.training import Trainer
-from tests.methods.small_trainings import small_recipe, small_trainer
+from tests.methods.small_recipe import small_recipe
+from tests.training_setup import trainer as small_trainer
 
 LAYERS = ("1.weight", "5.weight")
 

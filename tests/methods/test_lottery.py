@@ -15,7 +15,8 @@ from asni.methods.lottery import counts, layer_by_layer, lottery, lottery_layerw
 from asni.methods.retraining import magnitude_retrain, magnitude_rewind
 from asni.runs import Run
 from asni.training import Trainer
-from tests.methods.small_trainings import small_recipe, small_trainer
+from tests.methods.small_recipe import small_recipe
+from tests.training_setup import trainer as small_trainer
 
 
 @pytest.fixture

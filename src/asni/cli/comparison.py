@@ -24,6 +24,7 @@ from asni.cli.options import (
 from asni.cli.output import number, print_json, print_table
 from asni.comparison import chosen, summary
 from asni.files import write_text
+from asni.processes import make_fabric, rank
 from asni.progress import Progress
 from asni.recipes import Recipe, load
 from asni.runs import Job
@@ -67,6 +68,8 @@ def compare(
         epochs=epochs, batch_size=batch_size, lr=lr, sparsity=sparsity, steps_per_epoch=steps_per_epoch
     )
     rows = _train(asked, names, seeds, device, devices, precision, out)
+    if rank() > 0:
+        return
     if csv_file is not None:
         write_text(csv_file, _csv(rows))
     if as_json:
@@ -79,15 +82,15 @@ def _train(
     recipe: Recipe, methods: list[str], seeds: int, device: str, devices: int, precision: str, out: Path
 ) -> list[dict[str, Any]]:
     from asni.comparison import train
-    from asni.processes import make_fabric
     from asni.training import Trainer
 
-    fabric, progress = make_fabric(device, devices, precision), CountDone()
+    fabric = make_fabric(device, devices, precision)
+    progress = CountDone(quiet=rank() > 0)
     rows = []
     for seed in range(seeds):
         job = Job(recipe, seed, precision, (out / recipe.variant_name / f"seed-{seed}").joinpath)
         rows += train(Trainer(job, fabric, progress), methods)
-    if progress.done:
+    if progress.done and rank() == 0:
         print(f"{progress.done} of the trainings were done before, under {out / recipe.variant_name}", file=sys.stderr)
     return rows
 
