@@ -5,7 +5,7 @@ import json
 import sys
 from importlib import import_module
 
-QUESTIONS = ("trainer", "pruning", "methods", "packing")
+QUESTIONS = ("trainer", "training_conv", "input_pipeline", "pruning", "memory", "methods", "packing")
 
 
 def main() -> None:

@@ -43,11 +43,12 @@ def _prune_with_torch(network: nn.Module) -> None:
 def peak_extra_bytes(work: Callable[[], object]) -> int:
     """How far the process's resident memory rises above where it stands (Linux keeps the high-water mark)."""
     Path("/proc/self/clear_refs").write_text("5")
-    before = _status("VmRSS")
+    before = resident("VmRSS")
     work()
-    return _status("VmHWM") - before
+    return resident("VmHWM") - before
 
 
-def _status(key: str) -> int:
+def resident(key: str) -> int:
+    """Bytes of this process in memory: now (VmRSS) or at most so far (VmHWM)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))

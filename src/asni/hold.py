@@ -47,7 +47,8 @@ class Hold(Pruner):
         if shapes != wanted:
             raise AsniError(f"these masks are of another network: {_first_difference(shapes, wanted)}.")
         require_same_on_every_rank(masks)
-        self._bits = {name: _as_bits(masks[name], weight) for name, weight in self.weights.items()}
+        widths = mask_bytes(self.weights)
+        self._bits = {name: _as_bits(masks[name], weight, widths[name]) for name, weight in self.weights.items()}
         self._zero_weights_and_state()
 
     def state_dict(self) -> dict[str, Any]:
@@ -78,13 +79,18 @@ class Hold(Pruner):
 
 # A mask as bit patterns, all ones where the weight lives: several times faster on a CPU than a multiplication by a bool
 # mask, and it gives +0.0 also where a gradient is NaN or infinite. One byte a weight is sign-extended on the way; small
-# layers, whose steps are short, get patterns of full width, which take half the time.
+# networks, whose steps are short, get patterns of full width, which take half the time.
 INTEGER_OF_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-SMALL_LAYER = 2**18
+SMALL_NETWORK = 2**19
 
 
-def _as_bits(mask: Tensor, weight: Tensor) -> Tensor:
-    width = weight.element_size() if weight.numel() <= SMALL_LAYER else 1
+def mask_bytes(weights: Mapping[str, Tensor]) -> dict[str, int]:
+    """How many bytes the mask of each layer takes for one of its weights."""
+    small = sum(weight.numel() for weight in weights.values()) <= SMALL_NETWORK
+    return {name: weight.element_size() if small else 1 for name, weight in weights.items()}
+
+
+def _as_bits(mask: Tensor, weight: Tensor, width: int) -> Tensor:
     return torch.empty_like(weight, dtype=INTEGER_OF_SIZE[width], requires_grad=False).copy_(mask).neg_()
 
 

@@ -3,12 +3,15 @@
 from typing import Any
 
 import torch
+from torch import nn
 
 from asni import networks
 from asni.datasets import INFO
 from asni.errors import unknown
+from asni.hold import mask_bytes
 from asni.masks import prunable
 from asni.recipes import Recipe
+from asni.recipes.recipe import Training
 from asni.schedules import kept
 
 
@@ -41,6 +44,7 @@ def plan(recipe: Recipe) -> dict[str, Any]:
         "epochs": epochs,
         "batch_size": recipe.training.batch_size,
         "steps_per_epoch": recipe.steps_per_epoch(info.train),
+        "memory_bytes": memory_bytes(model, recipe.training),
         "nonzeros": last["nonzeros"],
         "sparsity": last["sparsity"],
         "total_sparsity": 1 - last["nonzeros"] / parameters,
@@ -49,6 +53,17 @@ def plan(recipe: Recipe) -> dict[str, Any]:
         "gamma": recipe.gamma,
         "schedule": schedule,
     }
+
+
+def memory_bytes(model: nn.Module, training: Training) -> int:
+    """What one process holds of the network in fp32: parameters, gradients, optimiser state and masks.
+
+    The activations come on top; they grow with the process's share of the batch.
+    """
+    copies = {"adam": 4, "adamw": 4, "sgd": 3 if training.momentum else 2}[training.optimizer]
+    values = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    weights = prunable(model)
+    return copies * values + sum(weights[name].numel() * width for name, width in mask_bytes(weights).items())
 
 
 def _after(epoch: int, alive: int, candidates: int, parameters: int) -> dict[str, Any]:

@@ -52,7 +52,16 @@ def test_a_plan_in_full(command: Command) -> None:
 def test_a_plan_for_a_person(command: Command) -> None:
     printed = command("plan", "mnist-fc").out
     assert "266,610 parameters, 266,200 of them prunable" in printed
+    assert "5.1 MiB in each process, without activations" in printed
     assert "ends with 8,330 nonzeros" in printed
+
+
+def test_a_plan_counts_parameters_gradients_optimiser_state_and_masks(command: Command) -> None:
+    adam, sgd = (json.loads(command("plan", name, "--json").out) for name in ("mnist-fc", "imagenet-resnet50-80"))
+    # The masks of a small network are as wide as its weights.
+    assert adam["memory_bytes"] == 4 * 4 * 266_610 + 4 * 266_200
+    # With momentum, and one byte of mask a weight.
+    assert sgd["memory_bytes"] == 3 * 4 * 25_557_032 + 25_502_912
 
 
 def test_the_recipes_stand_beside_the_paper(command: Command) -> None:

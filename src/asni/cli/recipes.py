@@ -55,6 +55,7 @@ def plan(
     print(f"{facts['recipe']}: {facts['network']} on {facts['dataset']}")
     print(f"{facts['parameters']:,} parameters, {facts['prunable']:,} of them prunable")
     print(f"{facts['epochs']} epochs of {facts['steps_per_epoch']:,} steps, batches of {facts['batch_size']}")
+    print(f"{facts['memory_bytes'] / 2**20:,.1f} MiB in each process, without activations")
     print(f"alpha {facts['alpha']:.2f} %, beta {facts['beta']}, gamma {facts['gamma']:g}")
     print_table(
         ["after epoch", "sparsity", "nonzeros"],

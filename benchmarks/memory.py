@@ -1,0 +1,55 @@
+"""The peak memory of ResNet-50 pruned and trained with masked SGD, beside dense training, in bytes a weight."""
+
+import os
+import subprocess
+import sys
+
+import torch
+
+from asni import networks, recipes
+from asni.masks import prunable
+from asni.methods.asni import ASNI
+from asni.processes import make_fabric
+from asni.training import make_optimizer, train_step
+from benchmarks.pruning import resident
+
+SHAPE, CLASSES = (3, 224, 224), 1000
+BATCH = 4  # far less than a GPU's share of the recipe's 820, so that pruning has little room below the peak of a step
+STEPS = 2
+
+
+def run() -> dict[str, float]:
+    """Each training in a process of its own, whose high-water mark Linux keeps."""
+    peaks = {method: _peak(method) for method in ("dense", "asni")}
+    with torch.device("meta"):
+        network = networks.build("resnet50", SHAPE, CLASSES)
+    weights = sum(weight.numel() for weight in prunable(network).values())
+    return {"bytes a weight above dense training, ResNet-50": (peaks["asni"] - peaks["dense"]) / weights}
+
+
+def _peak(method: str) -> int:
+    asked = [sys.executable, "-m", "benchmarks.memory", method]
+    # Freed tensors go back to the system at once, so that the mark is of what is in use and not of what is kept.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    return int(subprocess.run(asked, check=True, capture_output=True, text=True, env=environment).stdout)
+
+
+def train(method: str) -> None:
+    """Two epochs of two steps each; ASNI-I prunes after the first."""
+    torch.set_num_threads(1)
+    recipe, fabric = recipes.load("imagenet-resnet50-80"), make_fabric("cpu")
+    torch.manual_seed(0)
+    network = networks.build("resnet50", SHAPE, CLASSES)
+    network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimizer = make_optimizer(network, recipe)
+    if method == "asni":
+        ASNI(network, optimizer, sparsity=recipe.final_sparsity, epochs=2, steps_per_epoch=STEPS)
+    model, stepper = fabric.setup(network, optimizer)
+    images, labels = torch.randn(BATCH, *SHAPE), torch.randint(CLASSES, (BATCH,))
+    for _ in range(2 * STEPS):
+        train_step(fabric, model, stepper, images, labels)
+
+
+if __name__ == "__main__":
+    train(sys.argv[1])
+    print(resident("VmHWM"))

@@ -1,0 +1,79 @@
+"""What cannot be trained is refused before any training starts, in one message, with status 2."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import Command
+
+RECIPE = """
+dataset = "digits"
+network = "{network}"
+[training]
+epochs = 2
+batch_size = 50
+optimizer = "adam"
+lr = 1e-3
+[pruning]
+sparsity = 0.9
+"""
+
+NETWORKS = """
+from torch import nn
+
+def too_few_outputs(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, classes - 1))
+
+def for_larger_images(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, classes))
+"""
+
+
+@pytest.mark.parametrize("command_name", ["plan", "train"])
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--epochs", "0", "epochs = 0"),
+        ("--epochs", "-1", "epochs = -1"),
+        ("--batch-size", "0", "batch_size = 0"),
+        ("--steps-per-epoch", "0", "steps_per_epoch = 0"),
+        ("--sparsity", "0", "sparsity = 0.0"),
+        ("--sparsity", "1", "sparsity = 1.0"),
+        ("--sparsity", "120", "sparsity = 120.0"),
+        ("--sparsity", "nan", "sparsity = nan"),
+    ],
+)
+def test_a_number_out_of_range(
+    command: Command, tmp_path: Path, command_name: str, option: str, value: str, said: str
+) -> None:
+    where = ["--out", str(tmp_path / "run")] if command_name == "train" else []
+    answer = command(command_name, "digits-fc", option, value, *where)
+    assert answer.status == 2
+    assert said in answer.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_batch_larger_than_the_dataset(command: Command, tmp_path: Path) -> None:
+    answer = command("train", "digits-fc", "--batch-size", "1501", "--device", "cpu", "--out", str(tmp_path / "run"))
+    assert (answer.status, answer.err) == (2, "asni: batch_size = 1501 is more than the 1500 training images.\n")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("network", "said"),
+    [
+        ("misfits:too_few_outputs", "the network gives 9 outputs per image, but the dataset has 10 classes"),
+        ("misfits:for_larger_images", "the network cannot take images of shape (1, 8, 8)"),
+    ],
+)
+def test_a_network_that_does_not_fit_the_data(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("misfits.py").write_text(NETWORKS)
+    Path("own.toml").write_text(RECIPE.format(network=network))
+    answer = command("train", "own.toml", "--device", "cpu")
+    assert answer.status == 2
+    assert said in answer.err
+    assert not list(tmp_path.glob("runs/**/request.json"))
