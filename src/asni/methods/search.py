@@ -12,18 +12,21 @@ def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high:
     """The setting between `low` (many weights) and `high` (few) that ends within `tolerance` of the wanted number.
 
     Each try is a whole training, so the next one is placed where a straight line through the logarithms of what the
-    two nearest tries ended with meets the wanted number, but never at the very edge of what is left.
+    two nearest tries ended with meets the wanted number, or in the middle after two tries on the same side of it.
 
     >>> round(search(lambda setting: round(1000 * 2 ** -setting), 100, low=0, high=10, tolerance=0.02), 2)
     3.32
     """
     tried: dict[float, int] = {}
     above, below = (low, math.inf), (high, 0.0)
+    sides: list[bool] = []
     while len(tried) < TRAININGS:
-        setting = _next(above, below, wanted)
+        stuck = len(sides) > 1 and sides[-1] == sides[-2]
+        setting = (above[0] + below[0]) / 2 if stuck else _between(above, below, wanted)
         tried[setting] = weights = weights_at(setting)
         if abs(weights - wanted) <= tolerance * wanted:
             return setting
+        sides.append(weights > wanted)
         if weights > wanted:
             above = (setting, weights)
         else:
@@ -35,9 +38,9 @@ def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high:
     )
 
 
-def _next(above: tuple[float, float], below: tuple[float, float], wanted: int) -> float:
+def _between(above: tuple[float, float], below: tuple[float, float], wanted: int) -> float:
     (low, many), (high, few) = above, below
     share = 0.5
     if many < math.inf and few > 0:
         share = math.log(many / wanted) / math.log(many / few)
-    return low + (high - low) * min(max(share, 0.1), 0.9)
+    return low + (high - low) * min(max(share, 0.05), 0.95)
