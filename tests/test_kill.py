@@ -19,12 +19,12 @@ import asni.training
 function, moment, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
 module = {"train_step": asni.training, "fsync": os}[function]
 original, calls = getattr(module, function), 0
-def deadly(*arguments):
+def deadly(*arguments, **options):
     global calls
     calls += 1
     if calls == number:
         os.kill(os.getpid(), getattr(signal, moment))
-    return original(*arguments)
+    return original(*arguments, **options)
 setattr(module, function, deadly)
 sys.argv = ["asni", "train", "digits-fc", "--epochs", "4", "--out", sys.argv[4]]
 from asni.cli import main

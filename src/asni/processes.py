@@ -41,6 +41,8 @@ def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32")
     _quieten()
     torch.backends.cudnn.deterministic = True
     each, nodes = _layout(devices)
+    # As torchrun does: whoever starts worker processes must know how many share this machine.
+    os.environ["LOCAL_WORLD_SIZE"] = str(each)
     try:
         fabric = Fabric(
             accelerator=device,

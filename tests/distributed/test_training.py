@@ -109,7 +109,7 @@ def test_a_killed_process_ends_the_training_and_the_same_command_resumes_it_bit_
     assert "another process of this training was lost. The same command goes on" in messages
     status, output, messages = run_asni(tmp_path, *train, "killed", "--devices", "2")
     assert status == 0, messages
-    assert "going on after epoch 2 of 4" in messages
+    assert "going on after step 10 of 20" in messages
 
     for file in ("weights.safetensors", "mask.safetensors"):
         assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "unhurt" / file).read_bytes()
