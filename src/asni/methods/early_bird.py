@@ -43,13 +43,12 @@ class EarlyBird(Hold):
         super().__init__(model, optimizer, full_masks(model))
         self.keep, self.epochs, self.steps_per_epoch = keep, epochs, steps_per_epoch
         self.threshold, self.patience = threshold, patience
-        self.steps = 0
         self.candidate: Masks | None = None
         self.distances: list[float] = []
         self.drawn = False
 
     def after_step(self) -> None:
-        self.steps += 1
+        super().after_step()
         if self.steps % self.steps_per_epoch == 0 and not self.drawn:
             self.after_epoch(self.steps // self.steps_per_epoch - 1)
 
@@ -64,13 +63,12 @@ class EarlyBird(Hold):
             self.drawn = True
 
     def state_dict(self) -> dict[str, Any]:
-        own = {"steps": self.steps, "candidate": self.candidate, "distances": self.distances, "drawn": self.drawn}
+        own = {"candidate": self.candidate, "distances": self.distances, "drawn": self.drawn}
         return {**super().state_dict(), **own}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self.steps, self.candidate = state["steps"], state["candidate"]
-        self.distances, self.drawn = state["distances"], state["drawn"]
+        self.candidate, self.distances, self.drawn = state["candidate"], state["distances"], state["drawn"]
 
 
 def distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:
