@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import torch
+from torch import nn
 
 from asni import networks, recipes
 from asni.masks import prunable
@@ -37,6 +38,7 @@ def _peak(method: str) -> int:
 def train(method: str) -> None:
     """Two epochs of two steps each; ASNI-I prunes after the first."""
     torch.set_num_threads(1)
+    _load_code()
     recipe, fabric = recipes.load("imagenet-resnet50-80"), make_fabric("cpu")
     torch.manual_seed(0)
     network = networks.build("resnet50", SHAPE, CLASSES)
@@ -48,6 +50,17 @@ def train(method: str) -> None:
     images, labels = torch.randn(BATCH, *SHAPE), torch.randint(CLASSES, (BATCH,))
     for _ in range(2 * STEPS):
         train_step(fabric, model, stepper, images, labels)
+
+
+def _load_code() -> None:
+    """Prune a little in the dense process too: code that is loaded on first use is no memory of the masks."""
+    network = nn.Linear(1000, 600)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, fused=True)
+    pruner = ASNI(network, optimizer, sparsity=0.5, epochs=2, steps_per_epoch=1)
+    for _ in range(2):
+        network(torch.ones(1, 1000)).sum().backward()
+        optimizer.step()
+    pruner.detach()
 
 
 if __name__ == "__main__":
