@@ -1,10 +1,11 @@
 """Methods side by side: the same network, data and nonzeros; what each reaches and what it costs."""
 
 from collections.abc import Iterable, Mapping
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from asni.errors import UsageError, unknown
+from asni.studies import over_seeds
+from asni.tables import Column, Table, hundredths, rounded
 
 if TYPE_CHECKING:
     from asni.runs import Run
@@ -25,6 +26,25 @@ PAPER = {
     "grasp": 71.56,
 }
 """The paper's Tables 3 and 4: top-1 percent of ResNet-50 on ImageNet with 80 % of its parameters pruned."""
+
+
+COLUMNS = (
+    Column("method", "method", str, is_name=True),
+    Column("task", "task"),
+    Column("accuracy", "accuracy %", hundredths),
+    Column("spread", "spread", hundredths),
+    Column("seeds", "seeds"),
+    Column("nonzeros", "nonzeros", rounded),
+    Column("trainings", "trainings"),
+    Column("steps", "steps", rounded),
+    Column("seconds", "seconds", rounded),
+    Column("paper_imagenet", "paper's ImageNet %", hundredths),
+)
+NOTES = (
+    "task 1: an accurate sparse network. task 2: one that can be trained from its start.",
+    "accuracy: mean over seeds; spread: standard deviation. steps, seconds: of all its trainings.",
+    "paper's ImageNet %: ResNet-50 with 80 % of its parameters pruned.",
+)
 
 
 def chosen(names: str | None, known: Iterable[str]) -> list[str]:
@@ -53,7 +73,7 @@ def train(trainer: "Trainer", methods: Iterable[str]) -> list[dict[str, Any]]:
     for method in methods:
         trainer.rounds.clear()
         run = METHODS[method](trainer)
-        rows.append(row(method, run, trainer.rounds.values()))
+        rows.append({"recipe": trainer.recipe.variant_name, **row(method, run, trainer.rounds.values())})
     return rows
 
 
@@ -72,11 +92,17 @@ def row(method: str, run: "Run", rounds: "Iterable[Run]") -> dict[str, Any]:
     }
 
 
+def table(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """The seeds of each method taken together, for a person and in every format."""
+    return Table(summary(rows), COLUMNS, NOTES)
+
+
 def summary(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The seeds of each method taken together, by task and then by accuracy.
 
-    >>> costs = {"nonzeros": 10, "trainings": 1, "steps": 5, "seconds": 1.0, "paper_imagenet": None}
-    >>> rows = [{"method": "snip", "task": 2, "accuracy": accuracy, **costs} for accuracy in (90.0, 92.0)]
+    >>> known = {"recipe": "mnist-fc", "task": 2, "paper_imagenet": None, "directory": "runs"}
+    >>> costs = {"nonzeros": 10, "sparsity": 0.9, "total_sparsity": 0.9, "trainings": 1, "steps": 5, "seconds": 1.0}
+    >>> rows = [{"method": "snip", "accuracy": accuracy, **known, **costs} for accuracy in (90.0, 92.0)]
     >>> [(each["method"], each["seeds"], each["accuracy"], round(each["spread"], 2)) for each in summary(rows)]
     [('snip', 2, 91.0, 1.41)]
     """
@@ -88,11 +114,7 @@ def summary(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _together(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-    accuracies = [each["accuracy"] for each in rows]
     return {
-        **{key: rows[0][key] for key in ("method", "task", "trainings", "paper_imagenet")},
-        "seeds": len(rows),
-        "accuracy": fmean(accuracies),
-        "spread": stdev(accuracies) if len(rows) > 1 else None,
-        **{key: fmean(each[key] for each in rows) for key in ("nonzeros", "steps", "seconds")},
+        **{key: rows[0][key] for key in ("recipe", "method", "task", "trainings", "paper_imagenet")},
+        **over_seeds(rows, ("nonzeros", "sparsity", "total_sparsity", "steps", "seconds")),
     }

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+def home_of(root: Path, recipe: Recipe, seed: int) -> Path:
+    """The directory for all trainings of one seed, the same for every command."""
+    return root / recipe.variant_name / f"seed-{seed}"
+
+
 @dataclass(frozen=True)
 class Job:
     """One seed of one recipe: what its trainings are asked, and in which directory each of them lives."""

@@ -1,8 +1,9 @@
 """Several trainings that belong together, and the table that comes out."""
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from asni.runs import Job
@@ -30,6 +31,25 @@ def train_variants(trainer: "Trainer") -> None:
 def rows(job: Job, stages: Iterable[str]) -> list[dict[str, Any]]:
     """One row for each finished training, as its run recorded it."""
     return [{"variant": stage, **job.run(stage).result} for stage in stages]
+
+
+def over_seeds(results: Sequence[Mapping[str, Any]], averaged: Iterable[str]) -> dict[str, Any]:
+    """Several seeds of one training: the mean accuracy, its standard deviation, and the means of what is `averaged`.
+
+    >>> results = [{"accuracy": 90.0, "steps": 5, "directory": "a"}, {"accuracy": 92.0, "steps": 7, "directory": "b"}]
+    >>> together = over_seeds(results, ["steps"])
+    >>> together["accuracy"], together["spread"], together["steps"], together["directories"]
+    (91.0, 1.4142135623730951, 6, ['a', 'b'])
+    """
+    accuracies = [result["accuracy"] for result in results]
+    return {
+        "accuracy": mean(accuracies) if results else None,
+        "spread": stdev(accuracies) if len(results) > 1 else None,
+        "seeds": len(results),
+        **{key: mean(result[key] for result in results) if results else None for key in averaged},
+        "accuracies": accuracies,
+        "directories": [result["directory"] for result in results],
+    }
 
 
 def drawn(home: Path) -> Path:

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import typer
 
-from asni.cli import comparison, data, packing, recipes, training
+from asni.cli import comparison, data, packing, recipes, reproduction, training
 from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError
 from asni.processes import is_lost_peer, rank
 
@@ -21,6 +21,7 @@ app.command()(recipes.plan)
 app.add_typer(data.app, name="data")
 app.command()(training.train)
 app.command()(training.investigate)
+app.command()(reproduction.reproduce)
 app.command()(comparison.compare)
 app.command()(packing.pack)
 app.command()(packing.unpack)

@@ -1,28 +1,45 @@
 """What a command prints: a table for a person, JSON for a program."""
 
 import json
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from asni.tables import Table as AnyTable
+from asni.tables import number, save
+
+__all__ = ["number", "print_json", "print_table", "show"]
+
+
+def show(table: AnyTable, files: Sequence[Path], *, as_json: bool) -> None:
+    """One table in every way that was asked; all of them hold the same rows."""
+    save(table, files)
+    if as_json:
+        print_json(table.rows)
+        return
+    print_table(table.headings, table.cells, names=[column.is_name for column in table.columns])
+    for note in table.notes:
+        print(note)
+    for file in files:
+        print(f"saved: {file}")
 
 
 def print_json(value: object) -> None:
     print(json.dumps(value, indent=2))
 
 
-def print_table(headings: list[str], rows: list[list[str]]) -> None:
-    """The first column is names, the others are numbers."""
+def print_table(headings: list[str], rows: list[list[str]], names: Sequence[bool] = (True,)) -> None:
+    """Names stand on the left; the first column is names and the others are numbers, unless it is said."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left", no_wrap=True)
+    for heading, name in zip_longest(headings, names, fillvalue=False):
+        table.add_column(str(heading), justify="left" if name else "right", no_wrap=True)
     for row in rows:
         # As plain text: a name may look like markup.
         table.add_row(*map(Text, row))
     # A narrow window may wrap a long line, but no number is ever cut.
     wide = Console(width=1000)
     Console(width=wide.measure(table).maximum, highlight=False).print(table)
-
-
-def number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from asni.cli.options import (
+    RUNS,
     AsJson,
     BatchSize,
     Device,
@@ -26,13 +27,11 @@ from asni.cli.output import number, print_json, print_table
 from asni.errors import UsageError, unknown
 from asni.processes import make_fabric, rank
 from asni.recipes import Recipe, load
-from asni.runs import Job
+from asni.runs import Job, home_of
 from asni.studies import VARIANTS, drawn, investigated, rows, train_variants
 
 if TYPE_CHECKING:
     from asni.training import Trainer
-
-RUNS = Path("runs")
 
 
 def train(
@@ -69,7 +68,7 @@ def train(
     asked = _recipe(recipe, start, trust_code).override(
         epochs=epochs, batch_size=batch_size, lr=lr, sparsity=sparsity, steps_per_epoch=steps_per_epoch
     )
-    home = RUNS / asked.variant_name / f"seed-{seed}"
+    home = home_of(RUNS, asked, seed)
     final = next((variant for variant, trained_by in VARIANTS.items() if trained_by == method), method)
 
     def directory_of(stage: str) -> Path:
@@ -110,8 +109,8 @@ def investigate(
     asked = load(recipe).override(
         epochs=epochs, batch_size=batch_size, lr=lr, sparsity=sparsity, steps_per_epoch=steps_per_epoch
     )
-    home = out / asked.variant_name / f"seed-{seed}"
-    job = Job(asked, seed, precision, lambda stage: home / stage)
+    home = home_of(out, asked, seed)
+    job = Job(asked, seed, precision, home.joinpath)
     if not investigated(job):
         train_variants(_trainer(job, device, devices))
     elif rank() == 0:

@@ -1,0 +1,144 @@
+"""One table in every format: numbers for a program (CSV, JSON), text for a page (Markdown, LaTeX) or a terminal."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asni.errors import UsageError
+from asni.files import write_text
+
+
+def number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def rounded(value: float | None) -> str:
+    return number(None if value is None else round(value))
+
+
+def hundredths(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.2f}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What of a row is shown, under which heading, and how; names stand on the left, numbers on the right."""
+
+    key: str
+    heading: str
+    text: Callable[[Any], str] = number
+    is_name: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows as measured, the columns that a person sees, and what has to be known to read them."""
+
+    rows: Sequence[Mapping[str, Any]]
+    columns: Sequence[Column]
+    notes: Sequence[str] = ()
+
+    @property
+    def headings(self) -> list[str]:
+        return [column.heading for column in self.columns]
+
+    @property
+    def cells(self) -> list[list[str]]:
+        return [[column.text(row[column.key]) for column in self.columns] for row in self.rows]
+
+
+def save(table: Table, files: Iterable[Path]) -> None:
+    """Write the table to each file, in the format that its name ends with."""
+    for file in files:
+        write_text(file, _FORMATS[file.suffix](table))
+
+
+def check_formats(files: Iterable[Path]) -> None:
+    """Refuse a file that could not be written, before hours are spent on what should be in it."""
+    for file in files:
+        if file.suffix not in _FORMATS:
+            raise UsageError(f"--save {file}: the name must end with {', '.join(_FORMATS)}.")
+        if file.is_dir():
+            raise UsageError(f"--save {file}: is a directory.")
+
+
+def as_csv(table: Table) -> str:
+    """Every single value of the rows, unrounded; lists are left to JSON."""
+    keys = [key for key, value in table.rows[0].items() if not isinstance(value, list)]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, keys, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table.rows)
+    return text.getvalue()
+
+
+def as_json(table: Table) -> str:
+    """All that the rows hold, unrounded."""
+    return json.dumps(table.rows, indent=2) + "\n"
+
+
+def as_markdown(table: Table) -> str:
+    r"""A table for a page; characters with a meaning in Markdown are escaped.
+
+    >>> columns = [Column("name", "name", str, is_name=True), Column("size", "size")]
+    >>> print(as_markdown(Table([{"name": "a|b", "size": 1200}], columns)))
+    | name | size |
+    |:--|--:|
+    | a\|b | 1,200 |
+    <BLANKLINE>
+    """
+    rule = [":--" if column.is_name else "--:" for column in table.columns]
+    escaped = [[_markdown(cell) for cell in row] for row in [table.headings, *table.cells]]
+    lines = [f"| {' | '.join(row)} |" for row in escaped]
+    lines.insert(1, f"|{'|'.join(rule)}|")
+    return "\n".join([*lines, *(f"\n{_markdown(note)}" for note in table.notes)]) + "\n"
+
+
+def as_latex(table: Table) -> str:
+    r"""A tabular of the booktabs package; the notes are comments.
+
+    >>> columns = [Column("name", "name", str, is_name=True), Column("share", "%")]
+    >>> print(as_latex(Table([{"name": "a_b", "share": 5}], columns)))
+    \begin{tabular}{lr}
+    \toprule
+    name & \% \\
+    \midrule
+    a\_b & 5 \\
+    \bottomrule
+    \end{tabular}
+    <BLANKLINE>
+    """
+    heading, *rows = [" & ".join(map(_latex, row)) + r" \\" for row in [table.headings, *table.cells]]
+    places = "".join("l" if column.is_name else "r" for column in table.columns)
+    lines = [rf"\begin{{tabular}}{{{places}}}", r"\toprule", heading, r"\midrule", *rows, r"\bottomrule"]
+    notes = [f"% {' '.join(note.split())}" for note in table.notes]
+    return "\n".join([*lines, r"\end{tabular}", *notes]) + "\n"
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", " ".join(text.split()))
+
+
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
+}
+
+
+def _latex(text: str) -> str:
+    """As text; a minus before a number is set as one."""
+    escaped = "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
+    return re.sub(r"^-(?=\d)", "$-$", escaped)
+
+
+_FORMATS = {".csv": as_csv, ".json": as_json, ".md": as_markdown, ".tex": as_latex}
