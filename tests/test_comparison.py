@@ -52,11 +52,15 @@ def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
 
 def row(method: str, accuracy: float, seed: int = 0) -> dict[str, Any]:
     return {
+        "recipe": "mnist-fc",
         "method": method,
+        "directory": f"runs/mnist-fc/seed-{seed}/{method}",
         "task": 1 if method in FIRST_TASK else 2,
         "seed": seed,
         "accuracy": accuracy,
         "nonzeros": 100,
+        "sparsity": 0.9,
+        "total_sparsity": 0.9,
         "trainings": 1,
         "steps": 10,
         "seconds": 2.0 + 2 * seed,

@@ -53,7 +53,7 @@ def _recipes_of(asked: str) -> list[str]:
         return [asked]
     by_row = _names_by_row()
     if not (numbers := re.fullmatch(r"(\d+)(?:-(\d+))?", asked)):
-        raise unknown("row or recipe", asked, [*map(str, by_row), *names()])
+        raise unknown("row or recipe", asked, ["1-12", *(name for row in by_row.values() for name in row)])
     first, last = int(numbers[1]), int(numbers[2] or numbers[1])
     if not min(by_row) <= first <= last <= max(by_row):
         raise UsageError(f"no row '{asked}': the rows of the paper's Table 2 are {min(by_row)} to {max(by_row)}.")

@@ -21,9 +21,7 @@ from asni.tables import check_formats
 def reproduce(
     rows: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[ROWS]", help="Such as 1 5-7 mnist-fc, or your own .toml. Else all of MNIST and CIFAR."
-        ),
+        typer.Argument(metavar="ROWS", help="Such as 1 5-7 mnist-fc, or your own .toml. Else all of MNIST and CIFAR."),
     ] = None,
     seeds: Seeds = 1,
     epochs: Annotated[

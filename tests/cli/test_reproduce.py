@@ -1,0 +1,84 @@
+"""`asni reproduce` as a user types it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file
+
+from asni.side_by_side import threads_each
+from tests.cli.calling import Command
+
+RECIPE = """
+dataset = "digits"
+network = "fc"
+[training]
+epochs = 3
+batch_size = 50
+steps_per_epoch = 4
+optimizer = "adam"
+lr = {lr}
+[pruning]
+sparsity = 0.95
+[paper]
+row = 1
+parameters = 50610
+nonzeros = 2921
+dense = 96.88
+asni_1 = 96.72
+asni_2 = 96.93
+original = 96.75
+"""
+
+
+def test_rows_side_by_side_one_of_which_fails(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    Path("good.toml").write_text(RECIPE.format(lr=1.2e-3))
+    Path("bad.toml").write_text(RECIPE.format(lr=1e38))
+    both = command("reproduce", "good.toml", "bad.toml", "--epochs", "1", "--jobs", "2", "--save", "table.md")
+    assert both.status == 1
+    assert "1 of the jobs failed" in both.err
+    assert "bad--epochs-1 seed 0: the loss of dense is nan in epoch 1" in both.err
+    assert "good--epochs-1 seed 0 original: epoch 1/1" in both.err
+    page = Path("table.md").read_text()
+    assert page.count("| 1 | good |") == page.count("| 1 | bad |") == 4
+    assert page.count("shortened (1 of 3)") == 8
+
+    home = Path("runs/good--epochs-1/seed-0")
+    assert json.loads((home / "dense" / "environment.json").read_text())["threads"] == threads_each(2)
+    starts = [load_file(home / variant / "initial.safetensors") for variant in ("dense", "asni-1")]
+    assert all((starts[0][name] == starts[1][name]).all() for name in starts[0])
+
+    again = command("reproduce", "good.toml", "--epochs", "1", "--json")
+    assert again.status == 0
+    assert "already done" in again.err
+    rows = {row["variant"]: row for row in json.loads(again.out)}
+    assert list(rows) == ["dense", "asni-1", "asni-2", "original"]
+    assert (rows["asni-2"]["nonzeros"], rows["asni-2"]["paper_nonzeros"], rows["asni-2"]["seeds"]) == (2_920, 2_921, 1)
+    for variant, row in rows.items():
+        assert row["accuracy"] == json.loads((home / variant / "result.json").read_text())["accuracy"]
+        assert row["difference"] == row["accuracy"] - row["paper_accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["13"], "no row '13'"),
+        (["1", "--epochs", "2", "--scale", "0.2"], "choose one"),
+        (["1", "--scale", "0"], "--scale 0"),
+        (["1", "--epochs", "0"], "epochs = 0"),
+        (["1", "--jobs", "0"], "--jobs"),
+        (["1", "--seeds", "0"], "--seeds"),
+        (["1", "--save", "table.xls"], "must end with"),
+    ],
+)
+def test_a_wrong_request_is_refused_before_anything_is_trained(
+    command: Command, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    answer = command("reproduce", *arguments, "--out", str(tmp_path / "runs"))
+    assert answer.status == 2
+    assert said in answer.err
+    assert not (tmp_path / "runs").exists()
