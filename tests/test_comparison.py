@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from asni.comparison import FIRST_TASK, PAPER, chosen, summary, train
+from asni.comparison import FIRST_TASK, PAPER, chosen, summary, table, train
 from asni.errors import UsageError
 from asni.methods import METHODS
 from asni.recipes import load
@@ -50,9 +50,9 @@ def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
-def row(method: str, accuracy: float, seed: int = 0) -> dict[str, Any]:
+def row(method: str, accuracy: float, seed: int = 0, *, recipe: str = "mnist-fc") -> dict[str, Any]:
     return {
-        "recipe": "mnist-fc",
+        "recipe": recipe,
         "method": method,
         "directory": f"runs/mnist-fc/seed-{seed}/{method}",
         "task": 1 if method in FIRST_TASK else 2,
@@ -64,7 +64,7 @@ def row(method: str, accuracy: float, seed: int = 0) -> dict[str, Any]:
         "trainings": 1,
         "steps": 10,
         "seconds": 2.0 + 2 * seed,
-        "paper_imagenet": None,
+        "paper_imagenet": PAPER.get(method),
     }
 
 
@@ -82,6 +82,16 @@ def test_seeds_are_taken_together() -> None:
 def test_one_seed_has_no_spread() -> None:
     [together] = summary([row("snip", 80.0)])
     assert together["spread"] is None
+
+
+def test_a_difference_from_the_paper_is_told_on_the_papers_recipe_alone() -> None:
+    here = table([row("snip", 70.0, recipe="imagenet-resnet50-80"), row("set", 70.0, recipe="imagenet-resnet50-80")])
+    assert here.headings[-2:] == ["paper's ImageNet %", "difference"]
+    assert [cells[-2:] for cells in here.cells] == [["-", "-"], ["69.29", "+0.71"]]
+    elsewhere = table([row("snip", 70.0)])
+    assert "difference" not in elsewhere.headings
+    assert elsewhere.rows[0]["difference"] is None
+    assert elsewhere.notes[0] == "recipe: mnist-fc"
 
 
 def test_all_methods_are_compared_where_none_is_named() -> None:
