@@ -10,9 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from asni.tables import Table as AnyTable
-from asni.tables import number, save
-
-__all__ = ["number", "print_json", "print_table", "show"]
+from asni.tables import save
 
 
 def show(table: AnyTable, files: Sequence[Path], *, as_json: bool) -> None:

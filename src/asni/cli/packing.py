@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from asni.cli.options import AsJson, TrustCode
-from asni.cli.output import number, print_json, print_table
+from asni.cli.output import print_json, print_table
 from asni.errors import AsniError
+from asni.tables import number
 
 if TYPE_CHECKING:
     from asni.packing import Inspection

@@ -1,8 +1,9 @@
 """Looking before training: the recipes and their plans."""
 
 from asni.cli.options import AsJson, BatchSize, Epochs, RecipeName, Sparsity, StepsPerEpoch
-from asni.cli.output import number, print_json, print_table
+from asni.cli.output import print_json, print_table
 from asni.recipes import load, names
+from asni.tables import number
 
 
 def recipes(as_json: AsJson = False) -> None:

@@ -23,12 +23,13 @@ from asni.cli.options import (
     StepsPerEpoch,
     TrustCode,
 )
-from asni.cli.output import number, print_json, print_table
+from asni.cli.output import print_json, print_table
 from asni.errors import UsageError, unknown
 from asni.processes import make_fabric, rank
 from asni.recipes import Recipe, load
 from asni.runs import Job, home_of
 from asni.studies import VARIANTS, drawn, investigated, rows, train_variants
+from asni.tables import number
 
 if TYPE_CHECKING:
     from asni.training import Trainer
