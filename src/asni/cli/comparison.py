@@ -70,7 +70,7 @@ def compare(
     rows = _train(asked, names, seeds, device, devices, precision, out)
     if rank() > 0:
         return
-    show(table(rows), save or [], as_json=as_json)
+    show(table(rows), save or [], as_json=as_json, rows=rows)
 
 
 def _train(

@@ -13,11 +13,11 @@ from asni.tables import Table as AnyTable
 from asni.tables import save
 
 
-def show(table: AnyTable, files: Sequence[Path], *, as_json: bool) -> None:
-    """One table in every way that was asked; all of them hold the same rows."""
+def show(table: AnyTable, files: Sequence[Path], *, as_json: bool, rows: object = None) -> None:
+    """One table in every way that was asked; for a program its rows, or the single ones that they were made of."""
     save(table, files)
     if as_json:
-        print_json(table.rows)
+        print_json(table.rows if rows is None else rows)
         return
     print_table(table.headings, table.cells, names=[column.is_name for column in table.columns])
     for note in table.notes:
