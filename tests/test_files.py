@@ -1,6 +1,4 @@
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,17 +6,7 @@ import torch
 
 from asni.errors import AsniError
 from asni.files import read_checkpoint, read_json, write_checkpoint, write_tensors, write_text
-
-
-@contextmanager
-def no_file_above(size: int) -> Iterator[None]:
-    """As on a full disk, writing fails in the middle of a file."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+from tests.full_disk import no_file_larger_than
 
 
 @pytest.mark.parametrize("write", [write_checkpoint, write_tensors])
@@ -27,7 +15,7 @@ def test_a_disk_that_takes_no_more_is_told_and_leaves_the_earlier_file(
 ) -> None:
     path = tmp_path / "file"
     write_text(path, "earlier")
-    with no_file_above(10_000), pytest.raises(AsniError, match=rf"^cannot write {path}: .*File too large"):
+    with no_file_larger_than(10_000), pytest.raises(AsniError, match=rf"^cannot write {path}: .*File too large"):
         write(path, {"weight": torch.ones(100_000)})
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
     assert path.read_text() == "earlier"

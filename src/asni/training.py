@@ -201,10 +201,10 @@ class _Round:
     def _require_finite(self, losses: Tensor, epoch: int) -> None:
         bad = torch.nonzero(~torch.isfinite(losses))
         if len(bad):
+            kept = f" The checkpoint of the epoch before is kept in {self.run.directory}." if self.metrics else ""
             raise AsniError(
                 f"the loss of {self.stage} is {float(losses[int(bad[0])])} in epoch {epoch + 1}, step "
-                f"{int(bad[0]) + 1}. The checkpoint of the epoch before is kept in {self.run.directory}; "
-                "try a lower learning rate (--lr)."
+                f"{int(bad[0]) + 1}.{kept} Try a lower learning rate (--lr)."
             )
 
     def _accuracy(self) -> float:
