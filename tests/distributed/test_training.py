@@ -1,5 +1,6 @@
 """Trainings of two real processes, started as a user starts them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 import asni
 from asni.cli import app
 from asni.files import read_json, read_tensors
+from asni.methods import METHODS
 
 SOURCES = str(Path(asni.__file__).parents[1])
 TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
@@ -92,6 +94,20 @@ def test_two_processes_train_as_one_does(tmp_path: Path, batch_size: int) -> Non
     torch.testing.assert_close(two, one, rtol=1e-4, atol=1e-6)
     first, second = (read_json(tmp_path / name / "result.json") for name in ("one", "two"))
     assert first["accuracy"] == second["accuracy"]
+
+
+def test_every_method_ends_at_the_same_nonzeros_in_two_processes_as_in_one(tmp_path: Path) -> None:
+    write_recipe(tmp_path, epochs=2, batch_size=30, more="steps_per_epoch = 3")
+    compare = ("compare", f"{tmp_path}/small.toml", "--device", "cpu", "--json", "--out")
+    alone = CliRunner().invoke(app, [*compare, f"{tmp_path}/one"])
+    assert alone.exit_code == 0, alone.output
+    status, output, messages = run_asni(tmp_path, *compare, "two", "--devices", "2")
+    assert status == 0, messages
+    one, two = ({row["method"]: row["nonzeros"] for row in json.loads(rows)} for rows in (alone.stdout, output))
+    assert one.keys() == two.keys() == METHODS.keys()
+    # STR's count is what its search comes to.
+    assert two.pop("str") == pytest.approx(one.pop("str"), rel=0.04)
+    assert two == one
 
 
 def test_a_killed_process_ends_the_training_and_the_same_command_resumes_it_bit_for_bit(tmp_path: Path) -> None:
