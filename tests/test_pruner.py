@@ -94,8 +94,9 @@ def test_a_closure_gives_the_same_training(name: str) -> None:
     [
         ({"sparsity": 97}, "sparsity is the fraction .* not 97"),
         ({"sparsity": 0.0}, "sparsity is the fraction"),
-        ({"epochs": 0}, r"epochs \(0\)"),
-        ({"steps_per_epoch": -1}, r"steps_per_epoch \(-1\)"),
+        ({"epochs": 0}, "epochs must be a whole number and at least 1, not 0"),
+        ({"steps_per_epoch": -1}, "steps_per_epoch must be .* not -1"),
+        ({"steps_per_epoch": 1797 / 50}, "steps_per_epoch must be a whole number .* not 35.94"),
     ],
 )
 def test_nonsense_is_refused_by_name(method: Callable[..., Pruner], wrong: dict[str, float], named: str) -> None:
@@ -103,3 +104,9 @@ def test_nonsense_is_refused_by_name(method: Callable[..., Pruner], wrong: dict[
     asked = {"sparsity": 0.9, "epochs": 4, "steps_per_epoch": 10, **wrong}
     with pytest.raises(UsageError, match=named):
         method(model, OPTIMIZERS["sgd"](model.parameters()), **asked)
+
+
+@every_pruner
+def test_the_optimiser_of_another_model_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="trains no convolution or linear weight of the model"):
+        PRUNERS[name](small_network(), OPTIMIZERS["sgd"](small_network().parameters()))

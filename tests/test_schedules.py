@@ -106,3 +106,9 @@ def test_a_pruning_between_begin_and_end_waits_before_and_heals_after() -> None:
 def test_a_pruning_that_ends_before_it_begins_is_refused(begin: float, end: float) -> None:
     with pytest.raises(UsageError, match=f"begins at {begin} and ends at {end}"):
         Cubic(0.9, begin, end)
+
+
+@pytest.mark.parametrize("gamma", [0.0, -1.0, math.nan])
+def test_a_sigmoid_without_a_width_is_refused(gamma: float) -> None:
+    with pytest.raises(UsageError, match="gamma is how many epochs"):
+        Sigmoid(0.9, gamma=gamma)

@@ -13,11 +13,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+def make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AsniError(f"cannot make the directory {path}: {error.strerror}.") from error
+
+
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it; on any error nothing is left behind."""
+    make_directory(path.parent)
     temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(handle)
         temporary = Path(name)
@@ -41,19 +48,30 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text())
+        content = json.loads(path.read_text())
+        if not isinstance(content, dict):
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:
         raise AsniError(f"cannot read {path}: {error}. Remove its directory to do the work again.") from error
+    return content
 
 
 def write_tensors(path: Path, tensors: "Mapping[str, Tensor]") -> None:
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     # Tied weights share memory, which safetensors refuses; a reader expects each under its own name anyway.
     separate = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    write_atomically(path, lambda temporary: save_file(separate, temporary))
+
+    def save(temporary: Path) -> None:
+        try:
+            save_file(separate, temporary)
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
+
+    write_atomically(path, save)
 
 
 def read_tensors(path: Path) -> "dict[str, Tensor]":
@@ -64,3 +82,28 @@ def read_tensors(path: Path) -> "dict[str, Tensor]":
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise AsniError(f"cannot read {path}: {error}. Remove its directory to do the work again.") from error
+
+
+def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
+    import torch
+
+    def save(temporary: Path) -> None:
+        try:
+            with temporary.open("wb") as file:
+                torch.save(dict(state), file)
+        except RuntimeError as error:
+            # What the disk said is behind torch's own complaint about the file it could not end.
+            raise error.__context__ if isinstance(error.__context__, OSError) else error from None
+
+    write_atomically(path, save)
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """What `write_checkpoint` wrote; no code in the file is run."""
+    import torch
+
+    try:
+        return dict(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:
+        # A damaged file can raise almost anything.
+        raise AsniError(f"cannot read {path}: it is damaged. Remove it to train from the start again.") from error

@@ -63,8 +63,10 @@ def require_sparsity(sparsity: float) -> None:
 
 
 def total_steps(epochs: int, steps_per_epoch: int) -> int:
-    if epochs < 1 or steps_per_epoch < 1:
-        raise UsageError(f"epochs ({epochs}) and steps_per_epoch ({steps_per_epoch}) must be at least 1.")
+    for name, number in (("epochs", epochs), ("steps_per_epoch", steps_per_epoch)):
+        # Fractions of a step would never be counted, and nothing pruned.
+        if number < 1 or number != int(number):
+            raise UsageError(f"{name} must be a whole number and at least 1, not {number}.")
     return epochs * steps_per_epoch
 
 

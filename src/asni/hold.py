@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from asni.errors import AsniError
-from asni.masks import Masks, nonzero_masks, prunable, require_same_on_every_rank
+from asni.masks import Masks, nonzero_masks, require_same_on_every_rank
 from asni.pruner import Pruner
 
 # These leave a weight and its state at zero where its gradient and its state are zero.
@@ -30,8 +30,7 @@ class Hold(Pruner):
     """
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, masks: Mapping[str, Tensor] | None = None):
-        super().__init__(optimizer)
-        self.weights = prunable(model)
+        super().__init__(model, optimizer)
         self._bits: dict[str, Tensor] = {}
         self.masks = nonzero_masks(model) if masks is None else dict(masks)
 

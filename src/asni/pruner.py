@@ -5,14 +5,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
-from asni.masks import Masks
+from asni.errors import UsageError
+from asni.masks import Masks, prunable
 
 
 class Pruner(ABC):
     """Works through hooks on the optimiser alone, so that a training loop need not know about it."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer):
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer):
+        self.weights = prunable(model)
+        _require_trained(self.weights, optimizer)
         self.optimizer = optimizer
         self.steps = 0
         self._hooks = [
@@ -77,3 +81,12 @@ class Pruner(ABC):
         self.settle()
         if not self.step_is_skipped:
             self.after_step()
+
+
+def _require_trained(weights: Mapping[str, Tensor], optimizer: torch.optim.Optimizer) -> None:
+    trained = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    if trained.isdisjoint(map(id, weights.values())):
+        raise UsageError(
+            "this optimizer trains no convolution or linear weight of the model, so it cannot prune it. "
+            "Make it from model.parameters(), once the model is what you train."
+        )

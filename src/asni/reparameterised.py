@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asni.masks import prunable
 from asni.pruner import Pruner
 
 
@@ -20,8 +19,7 @@ class Reparameterised(Pruner):
     """
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, scores: Mapping[str, Tensor]):
-        super().__init__(optimizer)
-        self.weights = prunable(model)
+        super().__init__(model, optimizer)
         self.behind = {name: weight.detach().clone() for name, weight in self.weights.items()}
         self.scores = {name: nn.Parameter(score) for name, score in scores.items()}
         lr = optimizer.param_groups[0]["lr"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from asni.errors import AsniError
-from asni.files import read_json, read_tensors, write_json, write_tensors, write_text
+from asni.files import make_directory, read_json, read_tensors, write_json, write_tensors, write_text
 from asni.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Run:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the directory against other processes; the lock is the kernel's, so a killed process leaves none."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self.directory)
         lock = FileLock(self.directory / ".lock", timeout=0)
         try:
             lock.acquire()
@@ -60,6 +60,8 @@ class Run:
             raise AsniError(
                 f"another process is working in {self.directory}. Wait for it, or choose another --out."
             ) from None
+        except OSError as error:
+            raise AsniError(f"cannot write in {self.directory}: {error.strerror}. Choose another --out.") from error
         try:
             yield
         finally:
@@ -82,7 +84,7 @@ class Run:
 
     @property
     def result(self) -> dict[str, Any]:
-        return dict(read_json(self.directory / "result.json"))
+        return read_json(self.directory / "result.json")
 
     @property
     def initial(self) -> "dict[str, Tensor]":

@@ -47,6 +47,10 @@ class Sigmoid:
     beta: float = 0.5
     gamma: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.gamma is not None and not self.gamma > 0:
+            raise UsageError(f"gamma is how many epochs the sigmoid is wide, above 0, not {self.gamma}.")
+
     def __call__(self, epoch: int, epochs: int) -> float:
         last = last_pruning(epochs)
         # The quotient of two sigmoids through their logarithms: exactly 1 at the end, and no overflow on the way.

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +17,7 @@ from asni.datasets import epoch_order
 from asni.environment import environment
 from asni.errors import AsniError, StoppedError, UsageError
 from asni.evaluation import TEST_BATCH, count_correct
-from asni.files import write_atomically
+from asni.files import read_checkpoint, write_checkpoint
 from asni.masks import count, prunable
 from asni.processes import together
 from asni.progress import Bar, Progress
@@ -202,10 +201,10 @@ class _Round:
     def _require_finite(self, losses: Tensor, epoch: int) -> None:
         bad = torch.nonzero(~torch.isfinite(losses))
         if len(bad):
+            kept = f" The checkpoint of the epoch before is kept in {self.run.directory}." if self.metrics else ""
             raise AsniError(
                 f"the loss of {self.stage} is {float(losses[int(bad[0])])} in epoch {epoch + 1}, step "
-                f"{int(bad[0]) + 1}. The checkpoint of the epoch before is kept in {self.run.directory}; "
-                "try a lower learning rate (--lr)."
+                f"{int(bad[0]) + 1}.{kept} Try a lower learning rate (--lr)."
             )
 
     def _accuracy(self) -> float:
@@ -239,8 +238,9 @@ class _Round:
         checkpoint = None
         with together(self.fabric):
             if self.fabric.is_global_zero:
-                checkpoint = load_checkpoint(self.run.checkpoint)
-                if checkpoint is None:
+                if self.run.checkpoint.exists():
+                    checkpoint = read_checkpoint(self.run.checkpoint)
+                else:
                     self.run.start(environment(), self.initial)
         checkpoint = self.fabric.broadcast(checkpoint)
         if checkpoint is None:
@@ -260,7 +260,7 @@ class _Round:
             "precision": self.fabric.strategy.precision.state_dict(),
             "pruner": None if self.pruner is None else self.pruner.state_dict(),
         }
-        write_atomically(self.run.checkpoint, lambda path: torch.save(state, path))
+        write_checkpoint(self.run.checkpoint, state)
         self.run.write_metrics(self.metrics)
 
     def _finish(self) -> None:
@@ -332,7 +332,3 @@ def make_optimizer(model: nn.Module, recipe: Recipe, *, fused: bool = True) -> t
             return torch.optim.Adam(model.parameters(), **common)
         case "adamw":
             return torch.optim.AdamW(model.parameters(), **common)
-
-
-def load_checkpoint(path: Path) -> dict[str, Any] | None:
-    return torch.load(path, map_location="cpu", weights_only=True) if path.exists() else None

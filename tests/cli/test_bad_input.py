@@ -77,3 +77,11 @@ def test_a_network_that_does_not_fit_the_data(
     assert answer.status == 2
     assert said in answer.err
     assert not list(tmp_path.glob("runs/**/request.json"))
+
+
+@pytest.mark.parametrize("command_name", ["train", "investigate", "compare"])
+def test_a_file_where_the_runs_should_go(command: Command, tmp_path: Path, command_name: str) -> None:
+    (tmp_path / "file").touch()
+    answer = command(command_name, "digits-fc", "--device", "cpu", "--out", str(tmp_path / "file"))
+    assert answer.status == 1
+    assert answer.err.startswith(f"asni: cannot make the directory {tmp_path / 'file'}")

@@ -3,26 +3,10 @@ import json
 import pytest
 
 from tests.cli.calling import Command
-
-# The closed forms of the paper's rows; the first seven equal its own numbers within 5 weights.
-NONZEROS = {
-    "mnist-fc": 8_330,
-    "mnist-conv2": 86_364,
-    "mnist-conv4": 39_827,
-    "mnist-conv6": 51_420,
-    "cifar10-conv2": 141_363,
-    "cifar10-conv4": 134_183,
-    "cifar10-conv6": 164_622,
-    "cifar10-vgg11": 352_739,
-    "cifar10-vgg13": 266_840,
-    "cifar10-vgg16": 270_226,
-    "cifar10-resnet18": 426_885,
-    "imagenet-resnet50-80": 5_166_147,
-    "imagenet-resnet50-90": 2_647_480,
-}
+from tests.recipes.test_paper_rows import CLOSED_FORM
 
 
-@pytest.mark.parametrize(("recipe", "nonzeros"), NONZEROS.items())
+@pytest.mark.parametrize(("recipe", "nonzeros"), CLOSED_FORM.items())
 def test_the_plan_ends_at_the_paper_s_nonzeros(command: Command, recipe: str, nonzeros: int) -> None:
     assert json.loads(command("plan", recipe, "--json").out)["nonzeros"] == nonzeros
 

@@ -1,7 +1,4 @@
 import logging
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +9,7 @@ from asni.datasets.memory import Arrays
 from asni.datasets.published import Format, Home, Published, digest
 from asni.datasets.sources import Files
 from asni.errors import AsniError
+from tests.full_disk import no_file_larger_than
 
 CONTENT = bytes(range(240))
 
@@ -91,6 +89,12 @@ def test_a_folder_without_the_data_is_an_error_even_if_a_home_has_it(tmp_path: P
         published.get(tmp_path / "nowhere")
 
 
+def test_a_folder_that_is_not_there_is_an_error_even_if_the_data_is(tmp_path: Path, folder: Path) -> None:
+    made().get(folder)
+    with pytest.raises(AsniError, match="nowhere is not a folder"):
+        made().get(tmp_path / "nowhere")
+
+
 def test_a_damaged_cache_is_noticed_and_fetched_again(
     cache: Path, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -102,16 +106,6 @@ def test_a_damaged_cache_is_noticed_and_fetched_again(
             made().get(folder)
         assert "is damaged" in caplog.text
         assert kept.read_bytes() == sound
-
-
-@contextmanager
-def no_file_larger_than(size: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_disk_that_cannot_take_the_data_leaves_nothing_behind(cache: Path, folder: Path) -> None:

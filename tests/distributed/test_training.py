@@ -96,6 +96,20 @@ def test_two_processes_train_as_one_does(tmp_path: Path, batch_size: int) -> Non
     assert first["accuracy"] == second["accuracy"]
 
 
+def test_every_method_ends_at_the_same_nonzeros_in_two_processes_as_in_one(tmp_path: Path) -> None:
+    write_recipe(tmp_path, epochs=2, batch_size=30, more="steps_per_epoch = 3")
+    compare = ("compare", f"{tmp_path}/small.toml", "--device", "cpu", "--json", "--out")
+    alone = CliRunner().invoke(app, [*compare, f"{tmp_path}/one"])
+    assert alone.exit_code == 0, alone.output
+    status, output, messages = run_asni(tmp_path, *compare, "two", "--devices", "2")
+    assert status == 0, messages
+    one, two = ({row["method"]: row["nonzeros"] for row in json.loads(rows)} for rows in (alone.stdout, output))
+    assert one.keys() == two.keys() == METHODS.keys()
+    # STR's count is what its search comes to.
+    assert two.pop("str") == pytest.approx(one.pop("str"), rel=0.04)
+    assert two == one
+
+
 def test_a_killed_process_ends_the_training_and_the_same_command_resumes_it_bit_for_bit(tmp_path: Path) -> None:
     (tmp_path / "mortality.py").write_text(MORTAL)
     write_recipe(

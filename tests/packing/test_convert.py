@@ -29,8 +29,9 @@ def test_safetensors_go_in_and_out(tmp_path: Path) -> None:
     assert_same_bits({name: restored[name] for name in STATE}, STATE)
 
 
-def test_a_saved_state_dict_goes_in(tmp_path: Path) -> None:
-    torch.save(STATE, tmp_path / "net.pt")
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before torch 1.6"])
+def test_a_saved_state_dict_goes_in(tmp_path: Path, zipped: bool) -> None:
+    torch.save(STATE, tmp_path / "net.pt", _use_new_zipfile_serialization=zipped)
     pack(tmp_path / "net.pt", tmp_path / "net.asni")
     assert_same_bits(load(tmp_path / "net.asni"), STATE)
 
@@ -45,6 +46,14 @@ def test_sparse_rows_come_out_for_scipy(tmp_path: Path) -> None:
         assert bundle["conv.weight.shape"].tolist() == [2, 2, 1, 2]
         assert bundle["conv.bias"].tolist() == [0.25, 0.0]
         assert bundle["half.data"].tolist() == [1.0, 3.0]
+
+
+@pytest.mark.parametrize(("name", "said"), [("missing", "cannot read .*: No such file"), ("text", "is neither .* nor")])
+def test_what_cannot_be_packed_is_named(tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(PackError, match=said) as raised:
+        pack(tmp_path / name, tmp_path / "net.asni")
+    assert str(tmp_path / name) in str(raised.value)
 
 
 def test_code_in_a_pickle_is_not_run(tmp_path: Path) -> None:

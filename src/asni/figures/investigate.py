@@ -8,8 +8,7 @@ from asni.figures.epochs import schedule, training
 from asni.figures.sparsity import layer_sparsity
 from asni.figures.style import save
 from asni.figures.weights import layer_distributions, network_distribution
-
-VARIANTS = ("dense", "asni-1", "asni-2", "original")
+from asni.studies import VARIANTS
 
 
 def investigation(root: Path, out: Path) -> list[Path]:

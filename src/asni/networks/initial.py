@@ -2,15 +2,8 @@
 
 from torch import nn
 
-WEIGHT_LAYERS = (
-    nn.Linear,
-    nn.Conv1d,
-    nn.Conv2d,
-    nn.Conv3d,
-    nn.ConvTranspose1d,
-    nn.ConvTranspose2d,
-    nn.ConvTranspose3d,
-)
+from asni.masks import PRUNABLE_LAYERS
+
 NORM_LAYERS = (
     nn.BatchNorm1d,
     nn.BatchNorm2d,
@@ -36,7 +29,7 @@ def initialise(model: nn.Module) -> None:
     (True, 0.0)
     """
     for module in model.modules():
-        if isinstance(module, WEIGHT_LAYERS):
+        if isinstance(module, PRUNABLE_LAYERS):
             nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu")
     reset_biases_and_norms(model)
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import ZipFile
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 
@@ -54,9 +54,15 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     import torch
 
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        # Before version 1.6 torch wrote files that cannot be mapped into memory.
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
+    except OSError as error:
+        raise PackError(f"cannot read {path}: {error.strerror}") from error
     except Exception as error:
-        raise PackError(f"cannot read {path} as a state_dict without running its code: {error}") from error
+        raise PackError(
+            f"{path} is neither the directory of a run, nor a .safetensors file, nor a state_dict that can be read "
+            f"without running its code: {error}"
+        ) from error
     if not isinstance(content, Mapping) or not all(isinstance(value, torch.Tensor) for value in content.values()):
         raise PackError(f"{path} is not a state_dict: it must map names to tensors; save model.state_dict() alone")
     return from_torch(content)
