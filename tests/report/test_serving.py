@@ -15,7 +15,7 @@ from tests.report.made_runs import make_run, write
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
     with server(tmp_path) as listening:
-        thread = threading.Thread(target=listening.serve_forever)
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
         thread.start()
         yield listening.server_port
         listening.shutdown()
