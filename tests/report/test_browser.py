@@ -112,8 +112,8 @@ def test_the_schedule_of_the_papers_first_row_leaves_its_nonzeros(opened: Any) -
 
 
 def test_the_table_sorts_by_click_and_by_key_with_nan_at_the_end(opened: Any) -> None:
-    accuracy = "#recipe-0 tbody td:nth-child(3)"
-    heading = find(opened, "#recipe-0 th:nth-child(3)")
+    accuracy = "#recipe-0 [aria-label=runs] tbody td:nth-child(3)"
+    heading = find(opened, "#recipe-0 [aria-label=runs] th:nth-child(3)")
     button = heading.find_element("css selector", "button")
     button.click()
     assert texts(opened, accuracy) == ["9.50 %", "90.50 %", "91.50 %", "NaN"]
@@ -121,6 +121,13 @@ def test_the_table_sorts_by_click_and_by_key_with_nan_at_the_end(opened: Any) ->
     button.send_keys(Keys.ENTER)
     assert texts(opened, accuracy) == ["91.50 %", "90.50 %", "9.50 %", "NaN"]
     assert heading.get_attribute("aria-sort") == "descending"
+
+
+def test_seeds_are_taken_together_and_a_mean_over_nan_is_none(opened: Any) -> None:
+    assert texts(opened, "#recipe-0 [aria-label='means over seeds'] tbody tr") == [
+        "dense 1 NaN – 5",
+        "ASNI-I 3 63.83 % ± 47.06 5",
+    ]
 
 
 def test_a_method_can_be_switched_off(opened: Any) -> None:

@@ -5,10 +5,15 @@ const MARGIN = { top: 10, right: 12, bottom: 36, left: 52 };
 /** Calls `draw` with the width of the place, now and whenever it changes. */
 function fitted(place, draw) {
   let width = 0;
-  const redraw = () => { if (width > 0) draw(width); };
+  const redraw = () => {
+    if (width > 0) draw(width);
+  };
   new ResizeObserver((entries) => {
     const now = Math.floor(entries[0].contentRect.width);
-    if (now !== width) { width = now; redraw(); }
+    if (now !== width) {
+      width = now;
+      redraw();
+    }
   }).observe(place);
   return redraw;
 }
@@ -27,16 +32,21 @@ function ticks(low, high, about) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 5, 10].find((nice) => nice * power >= rough * 0.999);
   const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) found.push(Number((k * step).toPrecision(12)));
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++)
+    found.push(Number((k * step).toPrecision(12)));
   return found;
 }
 
 function compact(value) {
-  return value.toLocaleString("en-US", { maximumSignificantDigits: 4, notation: Math.abs(value) >= 1e5 ? "compact" : "standard" });
+  return value.toLocaleString("en-US", {
+    maximumSignificantDigits: 4,
+    notation: Math.abs(value) >= 1e5 ? "compact" : "standard",
+  });
 }
 
 function frame(width, height, x, y, xTicks, yTicks, labels) {
-  const right = width - MARGIN.right, bottom = height - MARGIN.bottom;
+  const right = width - MARGIN.right,
+    bottom = height - MARGIN.bottom;
   const parts = [];
   for (const value of yTicks) {
     parts.push(drawing("line", { class: "grid", x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }));
@@ -52,9 +62,13 @@ function frame(width, height, x, y, xTicks, yTicks, labels) {
 
 /** The line through the points; a value that is missing is a gap, and a point between two gaps a dot's length. */
 function linePath(xs, ys, x, y) {
-  let path = "", pen = false;
+  let path = "",
+    pen = false;
   xs.forEach((value, index) => {
-    if (ys[index] === null) { pen = false; return; }
+    if (ys[index] === null) {
+      pen = false;
+      return;
+    }
     const alone = !pen && (index + 1 === xs.length || ys[index + 1] === null);
     path += `${pen ? "L" : "M"}${x(value).toFixed(2)} ${y(ys[index]).toFixed(2)}${alone ? "h2" : ""}`;
     pen = true;
@@ -67,7 +81,12 @@ function linePath(xs, ys, x, y) {
  * Returns the element and a function that draws it again.
  */
 function epochChart({ label, epochs, range, format, series }) {
-  const place = element("div", { class: "chart", tabindex: "0", role: "group", "aria-label": `${label} over epochs; arrow keys read the values` });
+  const place = element("div", {
+    class: "chart",
+    tabindex: "0",
+    role: "group",
+    "aria-label": `${label} over epochs; arrow keys read the values`,
+  });
   const tip = element("div", { class: "tip", hidden: true, "aria-live": "polite" });
   const state = { epoch: null };
   let x, cursor;
@@ -79,7 +98,14 @@ function epochChart({ label, epochs, range, format, series }) {
     const y = axis(low, high, height - MARGIN.bottom, MARGIN.top);
     const across = ticks(0, Math.max(epochs - 1, 1), width / 70).filter(Number.isInteger);
     const svg = drawing("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
-    svg.append(...frame(width, height, x, y, across, ticks(low, high, 5), { x: "epoch" }), clipped(width, height, lines.flatMap((line) => drawnLine(line, x, y))));
+    svg.append(
+      ...frame(width, height, x, y, across, ticks(low, high, 5), { x: "epoch" }),
+      clipped(
+        width,
+        height,
+        lines.flatMap((line) => drawnLine(line, x, y)),
+      ),
+    );
     cursor = drawing("line", { class: "cursor", y1: MARGIN.top, y2: height - MARGIN.bottom, visibility: "hidden" });
     svg.append(cursor);
     place.replaceChildren(svg, tip);
@@ -103,9 +129,14 @@ function epochChart({ label, epochs, range, format, series }) {
 
 /** What leaves the axes is cut off, but for the width of a line or a dot that lies on them. */
 function clipped(width, height, parts) {
-  const x = MARGIN.left - 4, y = MARGIN.top - 4;
+  const x = MARGIN.left - 4,
+    y = MARGIN.top - 4;
   const size = { width: width - x - MARGIN.right + 4, height: height - y - MARGIN.bottom + 4 };
-  return drawing("svg", { class: "clipped", x, y, ...size, viewBox: `${x} ${y} ${size.width} ${size.height}` }, ...parts);
+  return drawing(
+    "svg",
+    { class: "clipped", x, y, ...size, viewBox: `${x} ${y} ${size.width} ${size.height}` },
+    ...parts,
+  );
 }
 
 function drawnLine({ look, x: xs, y: ys, dots }, x, y) {
@@ -113,7 +144,14 @@ function drawnLine({ look, x: xs, y: ys, dots }, x, y) {
     const there = xs.map((value, index) => [value, ys[index]]).filter(([, value]) => value !== null);
     return there.map(([cx, cy]) => drawing("circle", { class: "measured", r: 3, cx: x(cx), cy: y(cy) }));
   }
-  return [drawing("path", { class: "series", colour: look.colour, "stroke-dasharray": look.dashes.join(" "), d: linePath(xs, ys, x, y) })];
+  return [
+    drawing("path", {
+      class: "series",
+      colour: look.colour,
+      "stroke-dasharray": look.dashes.join(" "),
+      d: linePath(xs, ys, x, y),
+    }),
+  ];
 }
 
 function valuesAt(lines, epoch, format) {

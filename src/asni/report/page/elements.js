@@ -32,6 +32,20 @@ function fraction(value) {
   return percent(100 * value);
 }
 
+function counted(count, what) {
+  return `${whole(count)} ${what}${count === 1 ? "" : "s"}`;
+}
+
+/** Without spreading the values into arguments, of which a browser takes only so many. */
+function highest(values) {
+  return values.reduce((a, b) => Math.max(a, b));
+}
+
+/** The values times a factor; a missing one stays missing. */
+function scaled(values, factor) {
+  return values.map((value) => (value === null ? null : factor * value));
+}
+
 /** A number as `format` writes it; a measured NaN as itself, and a dash where there is none. */
 function shown(value, format) {
   if (value === "NaN") return element("span", { class: "nan" }, "NaN");
@@ -48,6 +62,11 @@ function chooser(id, options, onchange) {
 }
 
 function lineKey(look) {
-  const line = drawing("path", { class: "series", colour: look.colour, d: "M0 6H30", "stroke-dasharray": look.dashes.join(" ") });
+  const line = drawing("path", {
+    class: "series",
+    colour: look.colour,
+    d: "M0 6H30",
+    "stroke-dasharray": look.dashes.join(" "),
+  });
   return drawing("svg", { class: "key", viewBox: "0 0 30 12", "aria-hidden": "true" }, line);
 }

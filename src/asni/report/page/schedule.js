@@ -8,7 +8,8 @@ function sigmoid(x) {
 function scheduled({ alpha, beta, gamma }, epochs) {
   const last = Math.max(epochs - 2, 0);
   return Array.from({ length: epochs }, (_, epoch) =>
-    Math.min(100, alpha * sigmoid((Math.min(epoch, last) - beta * epochs) / gamma)));
+    Math.min(100, alpha * sigmoid((Math.min(epoch, last) - beta * epochs) / gamma)),
+  );
 }
 
 function nonzerosLeft({ parameters, prunable }, prunedPercent) {
@@ -23,9 +24,20 @@ function scheduleView(group, id) {
   const outcome = element("p", { class: "outcome", id: `${id}-outcome`, "aria-live": "polite" });
   const look = group.stages["asni-1"] ?? { colour: "#0072B2", dashes: [] };
   const chart = epochChart({
-    label: "pruned weights (percent)", epochs: own.epochs, format: percent, range: () => [0, 100], series: () => [
-      { name: "schedule", look: { ...look, dashes: [] }, x: [...Array(own.epochs).keys()], y: scheduled(now, own.epochs) },
-      ...(run ? [{ name: runName(group, run), dots: true, x: run.curves.epoch, y: run.curves.sparsity.map((s) => s === null ? null : 100 * s) }] : []),
+    label: "pruned weights (percent)",
+    epochs: own.epochs,
+    format: percent,
+    range: () => [0, 100],
+    series: () => [
+      {
+        name: "schedule",
+        look: { ...look, dashes: [] },
+        x: [...Array(own.epochs).keys()],
+        y: scheduled(now, own.epochs),
+      },
+      ...(run
+        ? [{ name: runName(group, run), dots: true, x: run.curves.epoch, y: scaled(run.curves.sparsity, 100) }]
+        : []),
     ],
   });
 
@@ -34,12 +46,33 @@ function scheduleView(group, id) {
     chart.redraw();
   }
   const { place, reset } = slidersOf(own, now, id, update);
-  const runChooser = chooser(`${id}-schedule-run`, runs.map((each, index) => [index, runName(group, each)]), () => { run = runs[runChooser.value]; update(); });
+  const runChooser = chooser(
+    `${id}-schedule-run`,
+    runs.map((each, index) => [index, runName(group, each)]),
+    () => {
+      run = runs[runChooser.value];
+      update();
+    },
+  );
   if (run) runChooser.value = runs.indexOf(run);
   update();
-  return element("div", { class: "card" }, element("h3", {}, "The schedule: pruned weights (%) over epochs"),
-    element("div", { class: "pair" }, element("div", {}, place, outcome, element("div", { class: "pick" },
-      ...(run ? [labelled("circles", runChooser)] : []), reset)), chart.place));
+  return element(
+    "div",
+    { class: "card" },
+    element("h3", {}, "The schedule: pruned weights (%) over epochs"),
+    element(
+      "div",
+      { class: "pair" },
+      element(
+        "div",
+        {},
+        place,
+        outcome,
+        element("div", { class: "pick" }, ...(run ? [labelled("circles", runChooser)] : []), reset),
+      ),
+      chart.place,
+    ),
+  );
 }
 
 function slidersOf(own, now, id, update) {
@@ -52,16 +85,39 @@ function slidersOf(own, now, id, update) {
   const inputs = {};
   for (const [key, { min, max, help }] of Object.entries(ranges)) {
     const output = element("output", { for: `${id}-${key}` });
-    const input = element("input", { type: "range", id: `${id}-${key}`, min, max, step: "any", title: help, oninput: () => set(Number(input.value)) });
-    const set = (value) => { now[key] = value; output.textContent = value.toFixed(2); update(); };
+    const input = element("input", {
+      type: "range",
+      id: `${id}-${key}`,
+      min,
+      max,
+      step: "any",
+      title: help,
+      oninput: () => set(Number(input.value)),
+    });
+    const set = (value) => {
+      now[key] = value;
+      output.textContent = value.toFixed(2);
+      update();
+    };
     input.value = own[key];
     output.textContent = own[key].toFixed(2);
     inputs[key] = { input, set };
     place.append(element("label", { for: input.id, title: help }, key), input, output);
   }
-  const reset = element("button", { type: "button", class: "reset", onclick: () => {
-    for (const [key, { input, set }] of Object.entries(inputs)) { input.value = own[key]; set(own[key]); }
-  } }, "back to the recipe");
+  const reset = element(
+    "button",
+    {
+      type: "button",
+      class: "reset",
+      onclick: () => {
+        for (const [key, { input, set }] of Object.entries(inputs)) {
+          input.value = own[key];
+          set(own[key]);
+        }
+      },
+    },
+    "back to the recipe",
+  );
   return { place, reset };
 }
 
