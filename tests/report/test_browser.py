@@ -125,7 +125,7 @@ def test_the_table_sorts_by_click_and_by_key_with_nan_at_the_end(opened: Any) ->
 
 def test_seeds_are_taken_together_and_a_mean_over_nan_is_none(opened: Any) -> None:
     assert texts(opened, "#recipe-0 [aria-label='means over seeds'] tbody tr") == [
-        "dense 1 NaN – 5",
+        "dense 1 NaN \u2013 5",
         "ASNI-I 3 63.83 % ± 47.06 5",
     ]
 

@@ -2,8 +2,9 @@
 
 import math
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,13 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from asni import run_files
-from asni.distributions import Layer, layers
+from asni.distributions import Histogram, Layer, layers
 from asni.errors import AsniError, UsageError
 from asni.recipes import Recipe
 from asni.recipes.checking import checked
 
 Value = TypeVar("Value", str, int)
 _KINDS = {str: "a text", int: "a whole number"}
+_MOST_BINS = 2048
+Stamps = tuple[tuple[int, int] | None, ...]
 RESULTS = ("accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds")
 
 
@@ -64,6 +67,19 @@ def collect(root: Path) -> Collection:
             warnings.append(f"{directory.relative_to(root).as_posix()} is left out: {error}")
         collection.warnings += [_told(root, warning) for warning in warnings]
     return collection
+
+
+def stamps(directory: Path, files: Sequence[str]) -> Stamps:
+    """Changes when one of the files does."""
+    found: list[tuple[int, int] | None] = []
+    for name in files:
+        try:
+            stat = (directory / name).stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((stat.st_mtime_ns, stat.st_size))
+    return tuple(found)
 
 
 def _told(root: Path, warning: str) -> str:
@@ -147,7 +163,21 @@ def _last(metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
 
 def _layers(directory: Path, path: str, warnings: list[str]) -> list[Layer]:
     try:
-        return layers(*run_files.masked_weights(directory))
+        return list(_counted(directory, stamps(directory, ("weights.safetensors", "mask.safetensors"))))
     except AsniError as error:
         warnings.append(f"{path} is shown without its layers: {error}")
         return []
+
+
+@lru_cache(maxsize=256)
+def _counted(directory: Path, unchanged: Stamps) -> tuple[Layer, ...]:
+    """A served page is built again and again, but the weights of a finished run are counted once."""
+    found = layers(*run_files.masked_weights(directory))
+    return tuple(replace(layer, histogram=_coarser(layer.histogram)) for layer in found)
+
+
+def _coarser(histogram: Histogram) -> Histogram:
+    """Still exact and much finer than a screen, but small enough to hold for many runs."""
+    while len(histogram.counts) > _MOST_BINS:
+        histogram = histogram.merged(2 * histogram.width)
+    return histogram

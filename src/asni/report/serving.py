@@ -8,7 +8,7 @@ from pathlib import Path
 
 from asni.errors import AsniError
 from asni.report.building import page
-from asni.report.collecting import collect, directories
+from asni.report.collecting import collect, directories, stamps
 
 _FILES = ("request.json", "environment.json", "metrics.jsonl", "result.json", "weights.safetensors", "mask.safetensors")
 
@@ -63,14 +63,5 @@ def server(root: Path, port: int = 0) -> ThreadingHTTPServer:
 
 def version(root: Path) -> str:
     """Changes when a file of a run does."""
-    digest = hashlib.sha256()
-    for directory in directories(root):
-        for name in _FILES:
-            try:
-                stat = (directory / name).stat()
-            except OSError:
-                continue
-            digest.update(
-                f"{directory / name}\0{stat.st_mtime_ns}\0{stat.st_size}\0".encode("utf-8", "surrogateescape")
-            )
-    return digest.hexdigest()
+    state = [(str(directory), stamps(directory, _FILES)) for directory in directories(root)]
+    return hashlib.sha256(repr(state).encode("utf-8", "surrogateescape")).hexdigest()
