@@ -21,7 +21,7 @@ _BINS = (80, 40, 20)  # of a layer's histogram: as fine as the page's size allow
 _SHOWN_SHARE = 0.999  # of a layer's weights: a few far ones would press the others into one bar
 _MOST_EPOCHS = 100_000  # a browser draws them as one path
 _SCRIPTS = ("elements.js", "chart.js", "tables.js", "layers.js", "schedule.js", "page.js")
-_CURVES = ("epoch", "accuracy", "sparsity", "nonzeros", "loss")
+_CURVES = ("epoch", "accuracy", "sparsity")
 
 
 def page(collection: Collection, *, version: str | None = None) -> str:
