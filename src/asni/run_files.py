@@ -70,15 +70,21 @@ def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
     return {key: np.array([row.get(key, math.nan) for row in rows]) for key in keys}
 
 
+def json_object(path: Path) -> dict[str, Any]:
+    """What `request.json`, `environment.json` or `result.json` says."""
+    return _object(_text(path), str(path))
+
+
 def _metrics_row(path: Path, number: int, line: str) -> dict[str, float]:
     where = f"{path}, line {number}"
-    row = {key: _number(value, f"{where}: {key}") for key, value in _object(line, where).items()}
+    row = {key: finite_or_nan(value, f"{where}: {key}") for key, value in _object(line, where).items()}
     if math.isnan(row.get("epoch", math.nan)):
         raise AsniError(f"{where}: the epoch is missing")
     return row
 
 
-def _number(value: object, what: str) -> float:
+def finite_or_nan(value: object, what: str) -> float:
+    """A number of a file; one that is null or not finite is NaN."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise AsniError(f"{what} is {value!r}, not a number")
     return float(value) if value is not None and abs(value) <= sys.float_info.max else math.nan

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import typer
 
-from asni.cli import comparison, data, packing, recipes, reproduction, training
+from asni.cli import comparison, data, packing, recipes, report, reproduction, training
 from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError
 from asni.processes import is_lost_peer, rank
 
@@ -23,6 +23,7 @@ app.command()(training.train)
 app.command()(training.investigate)
 app.command()(reproduction.reproduce)
 app.command()(comparison.compare)
+app.command()(report.report)
 app.command()(packing.pack)
 app.command()(packing.unpack)
 app.command()(packing.inspect)

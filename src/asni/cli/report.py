@@ -1,0 +1,48 @@
+"""A page about runs: as a file, or served while trainings go on."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from asni.errors import UsageError
+
+
+def report(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Every run below it is shown.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("report.html"),
+    serve: Annotated[bool, typer.Option(help="Show it on localhost and follow trainings that go on.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="For --serve; 0: any that is free.")] = 0,
+) -> None:
+    """Write one HTML file about all runs below a directory: tables, figures, schedules, commands.
+
+    Example: asni report runs -o report.html
+    """
+    if serve:
+        _serve(directory, port)
+        return
+    from asni.files import write_atomically
+    from asni.report import collect, page
+
+    collection = collect(directory)
+    if not collection.runs and not collection.warnings:
+        raise UsageError(f"{directory} holds no runs. Train some first, for example with `asni investigate digits-fc`.")
+    html = page(collection)
+    write_atomically(out, lambda temporary: temporary.write_text(html, encoding="utf-8"))
+    for warning in collection.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    print(f"{out}: {len(collection.runs)} runs, {out.stat().st_size:,} bytes")
+
+
+def _serve(directory: Path, port: int) -> None:
+    from asni.report import collect
+    from asni.report.serving import server
+
+    collect(directory)
+    with server(directory, port) as listening:
+        print(f"http://127.0.0.1:{listening.server_port}/  (Ctrl-C ends)", flush=True)
+        try:
+            listening.serve_forever()
+        except KeyboardInterrupt:
+            print("ended", file=sys.stderr)

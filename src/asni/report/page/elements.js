@@ -1,0 +1,72 @@
+"use strict";
+// Elements and numbers. Text goes in through textContent alone: a name can never become markup.
+
+function element(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+function drawing(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "colour") node.style.setProperty("--series", value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value !== null) node.setAttribute(name, value);
+  }
+  node.append(...children.map((child) => (child instanceof Node ? child : document.createTextNode(String(child)))));
+  return node;
+}
+
+function whole(value) {
+  return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
+}
+
+function percent(value) {
+  return value.toFixed(2) + " %";
+}
+
+function fraction(value) {
+  return percent(100 * value);
+}
+
+function counted(count, what) {
+  return `${whole(count)} ${what}${count === 1 ? "" : "s"}`;
+}
+
+/** Without spreading the values into arguments, of which a browser takes only so many. */
+function highest(values) {
+  return values.reduce((a, b) => Math.max(a, b));
+}
+
+/** The values times a factor; a missing one stays missing. */
+function scaled(values, factor) {
+  return values.map((value) => (value === null ? null : factor * value));
+}
+
+/** A number as `format` writes it; a measured NaN as itself, and a dash where there is none. */
+function shown(value, format) {
+  if (value === "NaN") return element("span", { class: "nan" }, "NaN");
+  return value === null ? "–" : format(value);
+}
+
+function labelled(text, control) {
+  return element("label", {}, text, control);
+}
+
+function chooser(id, options, onchange) {
+  const choices = options.map(([value, text]) => element("option", { value }, text));
+  return element("select", { id, onchange }, ...choices);
+}
+
+function lineKey(look) {
+  const line = drawing("path", {
+    class: "series",
+    colour: look.colour,
+    d: "M0 6H30",
+    "stroke-dasharray": look.dashes.join(" "),
+  });
+  return drawing("svg", { class: "key", viewBox: "0 0 30 12", "aria-hidden": "true" }, line);
+}

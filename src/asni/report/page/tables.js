@@ -1,0 +1,150 @@
+// The runs of one recipe, and their means over seeds, as tables that sort by any column.
+
+function difference(run) {
+  return run.paper === null || !run.finished || run.accuracy === "NaN" ? null : run.accuracy - run.paper;
+}
+
+function signed(value) {
+  const text = `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
+  return element("span", { class: value < 0 ? "worse" : "better" }, text);
+}
+
+function columnsOf(group) {
+  const columns = [
+    { heading: "variant", value: (run) => group.stages[run.stage].title, cell: (run) => nameCell(group, run) },
+    { heading: "seed", value: (run) => run.seed, format: String },
+    { heading: "accuracy", value: (run) => run.accuracy, format: percent },
+    { heading: "nonzeros", value: (run) => run.nonzeros, format: whole },
+    { heading: "sparsity", value: (run) => run.sparsity, format: fraction },
+    { heading: "total sparsity", value: (run) => run.total_sparsity, format: fraction },
+    { heading: "seconds", value: (run) => run.seconds, format: (value) => value.toFixed(1) },
+  ];
+  if (group.runs.some((run) => run.paper !== null)) {
+    columns.push({ heading: "paper", value: (run) => run.paper, format: percent });
+    columns.push({ heading: "difference", value: difference, format: signed });
+  }
+  return columns;
+}
+
+function nameCell(group, run) {
+  const notes = [];
+  if (run.precision !== "fp32") notes.push(run.precision);
+  if (!run.finished) notes.push(`${run.epochs_done} of ${group.facts.epochs} epochs`);
+  const name = element("span", {}, group.stages[run.stage].title);
+  return notes.length ? element("span", {}, name, element("span", { class: "quiet" }, notes.join(", "))) : name;
+}
+
+/** NaN and missing values come last in either direction. */
+function compared(a, b, direction) {
+  const blank = (value) => value === null || value === "NaN";
+  if (blank(a) || blank(b)) return blank(a) - blank(b);
+  return direction * (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b);
+}
+
+/** `columns` are [{heading, value, format or cell}]; one row for each of `items`. */
+function sortedTable(label, columns, items) {
+  const body = element("tbody");
+  const headings = columns.map((column) => {
+    const heading = element(
+      "th",
+      { scope: "col" },
+      element("button", { type: "button", onclick: () => sort(column, heading) }, column.heading),
+    );
+    return heading;
+  });
+
+  function fill(rows) {
+    body.replaceChildren(
+      ...rows.map((item) =>
+        element(
+          "tr",
+          { title: item.path ?? null },
+          ...columns.map((column) =>
+            element("td", {}, column.cell ? column.cell(item) : shown(column.value(item), column.format)),
+          ),
+        ),
+      ),
+    );
+  }
+
+  function sort(column, heading) {
+    const up = heading.getAttribute("aria-sort") !== "ascending";
+    headings.forEach((each) => each.removeAttribute("aria-sort"));
+    heading.setAttribute("aria-sort", up ? "ascending" : "descending");
+    fill([...items].sort((a, b) => compared(column.value(a), column.value(b), up ? 1 : -1)));
+  }
+
+  fill(items);
+  const table = element("table", {}, element("thead", {}, element("tr", {}, ...headings)), body);
+  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table);
+}
+
+function runsTable(group) {
+  const parts = [sortedTable("runs", columnsOf(group), group.runs)];
+  if (group.facts.changed && group.runs.some((run) => run.paper !== null)) {
+    parts.push(
+      element(
+        "p",
+        { class: "quiet" },
+        `The paper's numbers are those of the unchanged recipe; here ${group.facts.changed} was asked.`,
+      ),
+    );
+  }
+  return element("div", { class: "card" }, ...parts);
+}
+
+/** One row for each method and precision: its finished runs, one a seed, taken together. */
+function overSeeds(group) {
+  const rows = new Map();
+  for (const run of group.runs.filter(({ finished }) => finished)) {
+    const key = JSON.stringify([run.stage, run.precision]);
+    if (!rows.has(key)) rows.set(key, new Map());
+    if (!rows.get(key).has(run.seed)) rows.get(key).set(run.seed, run);
+  }
+  return [...rows.values()].map((bySeed) => {
+    const runs = [...bySeed.values()];
+    const { stage, precision, finished, paper } = runs[0];
+    const accuracies = runs.map((run) => run.accuracy);
+    const means = {
+      accuracy: mean(accuracies),
+      spread: spread(accuracies),
+      nonzeros: mean(runs.map((run) => run.nonzeros)),
+    };
+    return { stage, precision, finished, paper, seeds: runs.length, ...means };
+  });
+}
+
+/** Null where no method has two seeds. */
+function seedsTable(group) {
+  const rows = overSeeds(group);
+  if (!rows.some((row) => row.seeds > 1)) return null;
+  const [variant, , accuracy, nonzeros, , , , ...paper] = columnsOf(group);
+  const columns = [
+    variant,
+    { heading: "seeds", value: (row) => row.seeds, format: String },
+    accuracy,
+    { heading: "spread", value: (row) => row.spread, format: (value) => `± ${value.toFixed(2)}` },
+    nonzeros,
+    ...paper,
+  ];
+  return element(
+    "div",
+    { class: "card" },
+    element("h3", {}, "Means over seeds"),
+    sortedTable("means over seeds", columns, rows),
+    element("p", { class: "quiet" }, "spread: the standard deviation over seeds"),
+  );
+}
+
+/** A mean over a NaN is none. */
+function mean(values) {
+  return values.includes("NaN") ? "NaN" : values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+function spread(values) {
+  if (values.length < 2) return null;
+  const middle = mean(values);
+  return middle === "NaN"
+    ? "NaN"
+    : Math.sqrt(values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / (values.length - 1));
+}

@@ -1,0 +1,67 @@
+"""The page on localhost, built anew for each request, so that it follows trainings that go on."""
+
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from asni.errors import AsniError
+from asni.report.building import page
+from asni.report.collecting import collect, directories, stamps
+
+_FILES = ("request.json", "environment.json", "metrics.jsonl", "result.json", "weights.safetensors", "mask.safetensors")
+
+
+def server(root: Path, port: int = 0) -> ThreadingHTTPServer:
+    """Listens on this machine alone; with port 0 on any that is free (`server_port` tells which)."""
+    pages: dict[str, Callable[[], tuple[str, str]]] = {
+        "/": lambda: ("text/html", page(collect(root), version=version(root))),
+        "/version": lambda: ("text/plain", version(root)),
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.headers.get("Host", "").partition(":")[0] not in ("127.0.0.1", "localhost"):
+                # A page of another site that has its name lead here must not read the runs.
+                self._answer(403, "text/plain", "ask for 127.0.0.1 or localhost\n")
+            elif self.path not in pages:
+                self._answer(404, "text/plain", "there is only / here\n")
+            else:
+                self._answer_with(pages[self.path])
+
+        def _answer_with(self, made: Callable[[], tuple[str, str]]) -> None:
+            try:
+                kind, text = made()
+            except AsniError as error:
+                self._answer(500, "text/plain", f"{error}\n")
+            else:
+                self._answer(200, kind, text)
+
+        def _answer(self, status: int, kind: str, text: str) -> None:
+            body = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            # A browser that has gone on to another page closes the connection.
+            with suppress(ConnectionError):
+                self.end_headers()
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Silent: a page asks every two seconds."""
+
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        raise AsniError(
+            f"cannot listen on port {port} of this machine: {error.strerror}. Choose another --port."
+        ) from None
+
+
+def version(root: Path) -> str:
+    """Changes when a file of a run does."""
+    state = [(str(directory), stamps(directory, _FILES)) for directory in directories(root)]
+    return hashlib.sha256(repr(state).encode("utf-8", "surrogateescape")).hexdigest()

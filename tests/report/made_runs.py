@@ -1,0 +1,52 @@
+"""Whole run directories, written by hand: small, but with every file that a training leaves."""
+
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from asni.recipes import Recipe, load
+
+WEIGHT = np.array([[0.5, -0.25, 0.0, 0.0], [0.0, 0.75, 0.0, 0.0]], np.float32)
+
+
+def recipe(**changes: Any) -> Recipe:
+    return load("digits-fc").override(epochs=6, sparsity=0.625).model_copy(update=changes)
+
+
+def make_run(
+    directory: Path,
+    *,
+    asked: Recipe | None = None,
+    stage: str = "asni-1",
+    seed: int = 0,
+    accuracy: float = 91.5,
+    result: Mapping[str, Any] | None = None,
+) -> Path:
+    """A run of six epochs that ends with 3 of 8 weights and 2 parameters that are never pruned."""
+    directory.mkdir(parents=True)
+    request = {"recipe": (asked or recipe()).model_dump(), "stage": stage, "seed": seed, "precision": "fp32"}
+    write(directory / "request.json", request)
+    write(directory / "environment.json", {"asni": version("asni"), "python": "3.11.7", "cuda": None})
+    pruned = [0, 1, 3, 4, 5, 5]
+    rows = [
+        {"epoch": epoch, "loss": 1.0, "accuracy": accuracy - 5 + epoch, "seconds": 0.5, **_sizes(count)}
+        for epoch, count in enumerate(pruned)
+    ]
+    (directory / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    save_file({"first.weight": WEIGHT, "first.bias": np.ones(2, np.float32)}, directory / "weights.safetensors")
+    save_file({"first.weight": WEIGHT != 0}, directory / "mask.safetensors")
+    write(directory / "result.json", {"accuracy": accuracy, "seconds": 2.0, **_sizes(5), **(result or {})})
+    return directory
+
+
+def write(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value))
+
+
+def _sizes(pruned: int) -> dict[str, float]:
+    return {"nonzeros": 10 - pruned, "sparsity": pruned / 8, "total_sparsity": pruned / 10}

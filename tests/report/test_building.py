@@ -1,0 +1,155 @@
+"""The page holds everything, asks for nothing, and shows names as the text they are."""
+
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from asni.errors import AsniError
+from asni.plan import plan
+from asni.recipes import load
+from asni.report import building, collect, page
+from asni.report.building import MOST_BYTES
+from asni.report.collecting import Collection
+from tests.report.made_runs import make_run, recipe, write
+
+EVIL = '</script><img src=x onerror="document.title=1"><script>alert(1)</script>'
+
+
+def data_of(html: str) -> Any:
+    (block,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    return json.loads(block)
+
+
+def test_names_with_markup_never_reach_the_page_as_markup(tmp_path: Path) -> None:
+    make_run(tmp_path / "<b>run<", asked=recipe(name=EVIL, title=EVIL), stage=EVIL)
+    html = page(collect(tmp_path))
+    assert "<img" not in html
+    assert "<b>run" not in html
+    assert html.count("</script>") == 2
+    (group,) = data_of(html)["groups"]
+    assert group["title"] == EVIL
+    assert group["runs"][0]["stage"] == EVIL
+    assert group["runs"][0]["path"] == "<b>run<"
+
+
+def test_a_name_that_looks_like_a_place_in_the_template_stays_a_name(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", stage="{{SCRIPT}}{{DATA}}")
+    assert data_of(page(collect(tmp_path)))["groups"][0]["runs"][0]["stage"] == "{{SCRIPT}}{{DATA}}"
+
+
+def test_the_page_needs_no_network(tmp_path: Path) -> None:
+    make_run(tmp_path / "run")
+    html = page(collect(tmp_path))
+    assert set(re.findall(r"https?://[^\"' ]*", html)) <= {"http://www.w3.org/2000/svg"}
+    assert re.findall(r'(?:src|href)="([^"]*)"', html) == ["data:,"]
+    assert "default-src 'none'" in html
+
+
+def test_the_same_runs_give_the_same_bytes_wherever_they_lie(tmp_path: Path) -> None:
+    for place in ("here", "there"):
+        make_run(tmp_path / place / "runs" / "one")
+        (make_run(tmp_path / place / "runs" / "two") / "mask.safetensors").write_bytes(b"damaged")
+    here, there = (page(collect(tmp_path / place / "runs")) for place in ("here", "there"))
+    assert here == there
+    assert str(tmp_path) not in here
+
+
+def test_recipes_are_grouped_and_variants_come_in_the_order_of_the_paper(tmp_path: Path) -> None:
+    for stage in ("snip", "original", "dense", "asni-2", "asni-1"):
+        make_run(tmp_path / "a" / stage, stage=stage)
+    make_run(tmp_path / "b", asked=load("mnist-fc"))
+    groups = data_of(page(collect(tmp_path)))["groups"]
+    assert [(group["recipe"], [run["stage"] for run in group["runs"]]) for group in groups] == [
+        ("digits-fc--epochs-6--sparsity-0.625", ["dense", "asni-1", "asni-2", "original", "snip"]),
+        ("mnist-fc", ["asni-1"]),
+    ]
+
+
+def test_the_papers_number_stands_beside_its_own_variant(tmp_path: Path) -> None:
+    for stage in ("dense", "asni-1", "asni-2", "original", "snip"):
+        make_run(tmp_path / stage, asked=load("mnist-fc"), stage=stage)
+    (group,) = data_of(page(collect(tmp_path)))["groups"]
+    assert {run["stage"]: run["paper"] for run in group["runs"]} == {
+        "dense": 96.88,
+        "asni-1": 96.72,
+        "asni-2": 96.93,
+        "original": 96.75,
+        "snip": None,
+    }
+
+
+def test_nan_is_told_as_nan(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", accuracy=math.nan)
+    (run,) = data_of(page(collect(tmp_path)))["groups"][0]["runs"]
+    assert run["accuracy"] == "NaN"
+    assert run["curves"]["accuracy"] == [None] * 6
+
+
+def test_the_schedule_has_the_sizes_of_the_network_and_the_alpha_of_the_plan(tmp_path: Path) -> None:
+    asked = load("mnist-fc")
+    planned = plan(asked)
+    sizes = {key: planned[key] for key in ("nonzeros", "sparsity", "total_sparsity")}
+    make_run(tmp_path / "run", asked=asked, result=sizes)
+    schedule = data_of(page(collect(tmp_path)))["groups"][0]["schedule"]
+    assert (schedule["parameters"], schedule["prunable"]) == (266_610, 266_200)
+    assert (schedule["alpha"], schedule["beta"], schedule["gamma"]) == (pytest.approx(98), 0.5, 5)
+
+
+def test_histograms_count_every_weight(tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).standard_cauchy((100, 100)).astype(np.float32)
+    directory = make_run(tmp_path / "run", stage="dense")
+    (directory / "mask.safetensors").unlink()
+    save_file({"fc.weight": weights}, directory / "weights.safetensors")
+    (layer,) = data_of(page(collect(tmp_path)))["groups"][0]["runs"][0]["layers"]
+    low, high = layer["first"] * layer["width"], (layer["first"] + len(layer["counts"])) * layer["width"]
+    assert sum(layer["counts"]) == ((weights >= low) & (weights < high)).sum()
+    assert sum(layer["counts"]) + layer["outside"] == weights.size
+    assert layer["outside"] <= 0.001 * weights.size
+    assert len(layer["counts"]) <= 80
+
+
+def test_a_schedule_that_cannot_be_drawn_is_left_out(tmp_path: Path) -> None:
+    directory = make_run(tmp_path / "run")
+    request = json.loads((directory / "request.json").read_text())
+    request["recipe"]["training"]["epochs"] = 10**400
+    write(directory / "request.json", request)
+    (group,) = data_of(page(collect(tmp_path)))["groups"]
+    assert group["schedule"] is None
+    assert group["runs"][0]["accuracy"] == 91.5
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Collection:
+    """Twenty runs of a network as deep as ResNet-50."""
+    weights = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    directory = make_run(tmp_path / "run", stage="dense")
+    (directory / "mask.safetensors").unlink()
+    save_file({f"layer{index}.weight": weights for index in range(54)}, directory / "weights.safetensors")
+    (run,) = collect(tmp_path).runs
+    return Collection("deep", [replace(run, seed=seed) for seed in range(20)])
+
+
+def test_many_runs_of_a_deep_network_stay_below_five_megabytes(deep: Collection) -> None:
+    assert 200_000 < len(page(deep).encode()) < MOST_BYTES == 5_000_000
+
+
+def test_bars_are_merged_where_the_page_would_become_too_large(
+    deep: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = page(deep)
+    monkeypatch.setattr(building, "MOST_BYTES", len(whole) - 1)
+    smaller = page(deep)
+    assert len(smaller) < len(whole)
+    fine, coarse = (data_of(html)["groups"][0]["runs"][0]["layers"][0] for html in (whole, smaller))
+    assert len(coarse["counts"]) < len(fine["counts"])
+    assert sum(coarse["counts"]) + coarse["outside"] == sum(fine["counts"]) + fine["outside"] == 64 * 64
+    monkeypatch.setattr(building, "MOST_BYTES", 1000)
+    with pytest.raises(AsniError, match="20 runs"):
+        page(deep)

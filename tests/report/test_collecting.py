@@ -1,0 +1,119 @@
+"""Whatever lies in a directory: what can be read is shown, what cannot is named, and nothing is made up."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from asni.errors import UsageError
+from asni.report import collect
+from tests.report.made_runs import make_run, write
+
+
+def test_runs_are_found_wherever_they_lie_and_read_as_they_were_recorded(tmp_path: Path) -> None:
+    make_run(tmp_path / "digits-fc" / "seed-3" / "asni-1", seed=3)
+    make_run(tmp_path / "deep" / "er" / "dense", stage="dense", accuracy=95.0)
+    found = collect(tmp_path)
+    assert found.warnings == []
+    assert [(run.path, run.stage, run.seed, run.result["accuracy"]) for run in found.runs] == [
+        ("deep/er/dense", "dense", 0, 95.0),
+        ("digits-fc/seed-3/asni-1", "asni-1", 3, 91.5),
+    ]
+    (layer,) = found.runs[1].layers
+    assert (layer.name, layer.weights, layer.survivors) == ("first", 8, 3)
+    assert (layer.positive, layer.negative) == (0.625, -0.25)
+
+
+def test_a_run_inside_another_is_found_too(tmp_path: Path) -> None:
+    make_run(make_run(tmp_path / "mine") / "dense", stage="dense")
+    assert [run.path for run in collect(tmp_path).runs] == ["mine", "mine/dense"]
+
+
+@pytest.mark.parametrize("file", ["request.json", "metrics.jsonl", "result.json"])
+@pytest.mark.parametrize("content", [b"", b'{"recipe": ', b"[1, 2]", b"\xff\xfe", b'{"a": "b"}', None])
+def test_a_run_whose_numbers_cannot_be_read_is_left_out_by_name(
+    tmp_path: Path, file: str, content: bytes | None
+) -> None:
+    make_run(tmp_path / "good")
+    path = make_run(tmp_path / "bad") / file
+    if content is None:
+        path.unlink()
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    found = collect(tmp_path)
+    assert [run.path for run in found.runs] == ["good"]
+    (warning,) = found.warnings
+    assert warning.startswith("bad is left out: ")
+    assert f"bad/{file}" in warning
+    assert str(tmp_path) not in warning
+
+
+def test_what_is_left_of_a_run_without_its_request_is_named(tmp_path: Path) -> None:
+    (make_run(tmp_path / "bad") / "request.json").unlink()
+    found = collect(tmp_path)
+    assert found.runs == []
+    assert "bad/request.json" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "without"),
+    [("weights.safetensors", "layers"), ("mask.safetensors", "layers"), ("environment.json", "environment")],
+)
+def test_a_damaged_file_beside_the_numbers_costs_only_what_it_held(tmp_path: Path, file: str, without: str) -> None:
+    (make_run(tmp_path / "run") / file).write_bytes(b"damaged")
+    found = collect(tmp_path)
+    assert [run.result["accuracy"] for run in found.runs] == [91.5]
+    assert not getattr(found.runs[0], without)
+    (warning,) = found.warnings
+    assert warning.startswith(f"run is shown without its {without}: ")
+    assert file in warning
+
+
+def test_a_run_that_goes_on_shows_its_last_epoch_and_says_so(tmp_path: Path) -> None:
+    directory = make_run(tmp_path / "run")
+    (directory / "result.json").unlink()
+    lines = (directory / "metrics.jsonl").read_text().splitlines()
+    (directory / "metrics.jsonl").write_text("\n".join(lines[:2]))
+    found = collect(tmp_path)
+    (run,) = found.runs
+    assert not run.finished
+    assert (run.result["accuracy"], run.result["nonzeros"], run.result["seconds"]) == (87.5, 9, 1.0)
+    assert found.warnings == ["run is not finished: these are its numbers after 2 of 6 epochs"]
+
+
+def test_nan_stays_nan(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", result={"accuracy": math.nan})
+    assert math.isnan(collect(tmp_path).runs[0].result["accuracy"])
+
+
+def test_a_result_without_one_of_its_numbers_is_left_out_not_completed(tmp_path: Path) -> None:
+    directory = make_run(tmp_path / "run")
+    write(directory / "result.json", {"accuracy": 91.5, "seconds": 2.0})
+    found = collect(tmp_path)
+    assert found.runs == []
+    assert "nonzeros, sparsity, total_sparsity missing" in found.warnings[0]
+
+
+def test_a_request_of_another_version_is_left_out_with_both_versions(tmp_path: Path) -> None:
+    directory = make_run(tmp_path / "run")
+    request = json.loads((directory / "request.json").read_text())
+    write(directory / "request.json", {**request, "recipe": {**request["recipe"], "quantum": True}})
+    write(directory / "environment.json", {"asni": "9.9"})
+    found = collect(tmp_path)
+    assert found.runs == []
+    assert "asni 9.9" in found.warnings[-1]
+    assert "quantum: no such key" in found.warnings[-1]
+
+
+def test_a_readable_run_of_another_version_is_shown_with_a_warning(tmp_path: Path) -> None:
+    write(make_run(tmp_path / "run") / "environment.json", {"asni": "9.9"})
+    found = collect(tmp_path)
+    assert len(found.runs) == 1
+    assert "run was made by asni 9.9" in found.warnings[0]
+
+
+def test_a_directory_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a directory"):
+        collect(tmp_path / "nothing")
