@@ -31,6 +31,16 @@ def test_the_answer_to_finished_work_does_not_wait_for_torch(command: Command, t
     assert "2,920" in answer.stdout
 
 
+def test_figures_that_cannot_be_kept_are_told_without_a_traceback(command: Command, tmp_path: Path) -> None:
+    home = tmp_path / "digits-fc--epochs-1" / "seed-0"
+    home.mkdir(parents=True)
+    (home / "figures").symlink_to("nowhere")
+    answer = command("investigate", "digits-fc", "--epochs", "1", "--out", str(tmp_path))
+    assert answer.status == 1
+    assert "asni: [Errno" in answer.err
+    assert f"{home}/figures" in answer.err
+
+
 def test_a_training_says_what_came_out_and_where(command: Command, tmp_path: Path) -> None:
     out = tmp_path / "run"
     answer = command("train", "digits-fc", "--epochs", "1", "--method", "asni-2", "--out", str(out), "--json")

@@ -39,6 +39,9 @@ def main() -> None:
         _fail(stop, status=130)
     except AsniError as error:
         _fail(error, status=1)
+    except OSError as error:
+        # A disk that is full, a directory that is not ours: the machine's answer says enough.
+        _fail(AsniError(str(error)), status=1)
     except RuntimeError as error:
         if not is_lost_peer(error):
             raise
