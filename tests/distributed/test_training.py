@@ -143,15 +143,3 @@ def test_what_stops_process_0_stops_all_with_one_message(tmp_path: Path) -> None
         )
     assert (status, output) == (1, "")
     assert messages == "asni: another process is working in taken. Wait for it, or choose another --out.\n"
-
-
-def test_every_method_reaches_its_count_in_two_processes_that_agree_on_the_masks(tmp_path: Path) -> None:
-    write_recipe(tmp_path, network="fc", epochs=3, more="steps_per_epoch = 3")
-    status, out, said = run_asni(tmp_path, "compare", "small.toml", "--devices", "2", "--device", "cpu", "--json")
-    assert status == 0, said
-    nonzeros = {row["method"]: row["nonzeros"] for row in json.loads(out)}
-    assert nonzeros.keys() == METHODS.keys()
-    # STR cannot be told a sparsity; its promise is 2 %.
-    assert nonzeros.pop("str") - 410 == pytest.approx(5020, rel=0.02)
-    assert nonzeros.pop("dense") == 50_610
-    assert set(nonzeros.values()) == {410 + 5020}
