@@ -3,7 +3,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from tests.cli.calling import Command
 
@@ -67,3 +69,20 @@ def test_a_user_s_own_recipe_with_a_misspelt_key_gets_the_nearest(command: Comma
     answer = command("train", str(recipe))
     assert answer.status == 2
     assert "training.epoch: no such key; did you mean 'epochs'?" in answer.err
+
+
+def test_imagenet_trains_from_a_folder_in_the_usual_layout(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(0)
+    for part in ("train", "val"):
+        for wnid in ("n01440764", "n01443537"):
+            folder = tmp_path / "imagenet" / part / wnid
+            folder.mkdir(parents=True)
+            for number in range(2):
+                picture = Image.fromarray(random.integers(0, 256, (60, 80, 3), np.uint8))
+                picture.save(folder / f"{wnid}_{number}.JPEG")
+    monkeypatch.setenv("ASNI_DATA", str(tmp_path))
+    limits = ("--epochs", "1", "--batch-size", "2", "--steps-per-epoch", "1")
+    answer = command("train", "imagenet-resnet50-80", *limits, "--out", str(tmp_path / "run"), "--json")
+    assert json.loads(answer.out)["sparsity"] == pytest.approx(0.7996, abs=1e-4)
