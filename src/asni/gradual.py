@@ -1,9 +1,7 @@
 """Global magnitude pruning along any schedule: ASNI-I, GMP and one-shot pruning differ in the schedule alone."""
 
-from collections.abc import Mapping
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from asni.errors import UsageError
 from asni.hold import Hold
@@ -50,11 +48,7 @@ class GradualMagnitude(Hold):
         keep = kept(sum(weight.numel() for weight in self.weights.values()), sparsity)
         masks = self.masks
         if keep < count(masks):
-            self.masks = keep_largest(self.scores(), keep, within=masks)
-
-    def scores(self) -> Mapping[str, Tensor]:
-        """What is ranked over all layers: the weights themselves, by their magnitude."""
-        return self.weights
+            self.masks = keep_largest(self.weights, keep, within=masks)
 
 
 def require_sparsity(sparsity: float) -> None:

@@ -1,10 +1,9 @@
 """Train, prune, fine-tune: Han et al. 2015, "Learning both weights and connections" (arXiv 1506.02626)."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from asni.gradual import GradualMagnitude, total_steps, update_interval
 from asni.methods.one_round import one_round
@@ -20,7 +19,7 @@ class Magnitude(GradualMagnitude):
 
     Han et al. train to the end and then train again about as long; here both share the steps of one training, so that
     it costs what every other method costs. The optimiser and its rate go on as they were. Their threshold is a multiple
-    of each layer's standard deviation, the same multiple in all of them: so a weight is ranked by `|w| / std(layer)`.
+    of each layer's standard deviation; here it is global, as in every method of this package.
 
     >>> model = nn.Linear(10, 10)
     >>> pruner = Magnitude(model, torch.optim.Adam(model.parameters()), sparsity=0.9, epochs=4, steps_per_epoch=250)
@@ -40,9 +39,6 @@ class Magnitude(GradualMagnitude):
     ):
         steps = total_steps(epochs, steps_per_epoch)
         super().__init__(model, optimizer, schedule=Step(sparsity, at), steps=steps, every=update_interval(steps))
-
-    def scores(self) -> Mapping[str, Tensor]:
-        return {name: weight / weight.std(correction=0).clamp_min(1e-12) for name, weight in self.weights.items()}
 
 
 def magnitude(trainer: "Trainer") -> "Run":
