@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 import torch
 
@@ -6,3 +8,9 @@ import torch
 def _one_thread() -> None:
     """The networks of the tests are small, and the tests run side by side."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_works() -> None:
+    """A shell starts what it puts into the background with Ctrl-C ignored, and every process inherits that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
