@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable
 from itertools import count, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from PIL import Image
 from rich.console import Console
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from asni import datasets, networks, recipes
 from asni.methods.asni import ASNI
@@ -67,7 +68,8 @@ def _whole_trainer(fabric: Fabric) -> dict[str, float]:
             {
                 "trainer": lambda: trainer.train(f"dense-{next(numbers)}", lambda model, optimizer: None),
                 "bare loop": lambda: _bare_loop(recipe, train, test),
-                "DataLoader": lambda: _data_loader_loop(recipe, samples),
+                "pictures": lambda: _data_loader_loop(recipe, samples),
+                "tensors": lambda: _data_loader_loop(recipe, TensorDataset(*train)),
             },
             rounds=3,
             warm_up=1,
@@ -75,7 +77,13 @@ def _whole_trainer(fabric: Fabric) -> dict[str, float]:
     steps = EPOCHS * trainer.steps_per_epoch
     return {
         "trainer / bare eager loop, mnist-fc": taken["trainer"] / taken["bare loop"],
-        "trainer / per-sample DataLoader, mnist-fc": (taken["trainer"] / steps) / (taken["DataLoader"] / SAMPLED_STEPS),
+        **{
+            f"trainer / per-sample DataLoader of {kind}, mnist-fc": taken["trainer"]
+            / steps
+            * SAMPLED_STEPS
+            / taken[kind]
+            for kind in ("pictures", "tensors")
+        },
     }
 
 
@@ -114,7 +122,7 @@ class _Samples(Dataset[tuple[Tensor, int]]):
         return (pixels - 0.1307) / 0.3081, int(self.labels[index])
 
 
-def _data_loader_loop(recipe: recipes.Recipe, samples: _Samples) -> None:
+def _data_loader_loop(recipe: recipes.Recipe, samples: Dataset[Any]) -> None:
     model = networks.build("fc", (1, 28, 28), 10)
     optimizer = torch.optim.Adam(model.parameters(), lr=recipe.training.lr, fused=True)
     loader = DataLoader(samples, batch_size=recipe.training.batch_size, shuffle=True)
