@@ -25,20 +25,28 @@ def network() -> tuple[nn.Module, Tensor, Tensor]:
     return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)), torch.randn(9, 4), torch.randn(9, 2)
 
 
+@pytest.mark.parametrize("earlier_steps", [0, 3])
 @pytest.mark.parametrize("method", METHODS)
-def test_one_step_is_the_step_that_autograd_makes_of_the_folded_formula(method: str) -> None:
+def test_a_step_is_the_step_that_autograd_makes_of_the_folded_formula(method: str, earlier_steps: int) -> None:
     model, images, labels = network()
-    names = ("0.weight", "2.weight")
-    behind = {name: value.detach().clone().requires_grad_() for name, value in model.named_parameters()}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     pruner = METHODS[method](model, optimizer)
-    scores = {name: pruner.scores[name].detach().clone().requires_grad_() for name in names}
-    folded = behind | {name: pruner.formula(name, behind[name], scores[name]) for name in names}
+
+    def step() -> None:
+        optimizer.zero_grad()
+        torch.autograd.backward(mse_loss(model(images), labels))
+        optimizer.step()
+
+    for _ in range(earlier_steps):
+        step()
+    behind = {name: value.clone().requires_grad_() for name, value in pruner.behind.items()}
+    scores = {name: value.detach().clone().requires_grad_() for name, value in pruner.scores.items()}
+    folded = {name: pruner.formula(name, behind[name], scores[name]) for name in behind}
+    assert any(0 < int((value == 0).sum()) < value.numel() for value in folded.values()) == (method == "str")
     torch.autograd.backward(mse_loss(functional_call(model, folded, images), labels))
 
-    torch.autograd.backward(mse_loss(model(images), labels))
-    optimizer.step()
-    for name in names:
+    step()
+    for name in behind:
         expected, score = behind[name].grad, scores[name].grad
         assert expected is not None
         assert score is not None

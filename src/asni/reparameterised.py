@@ -30,6 +30,10 @@ class Reparameterised(Pruner):
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
         """The weights that the layer computes with."""
 
+    @abstractmethod
+    def to_behind(self, name: str, gradient: Tensor) -> Tensor:
+        """Turn the gradient of the layer's weights, in place, into that of the weights behind; return the score's."""
+
     @torch.no_grad()
     def fold(self) -> None:
         """Give every layer the weights that it computes with."""
@@ -39,8 +43,7 @@ class Reparameterised(Pruner):
     def before_step(self) -> None:
         for name, weight in self.weights.items():
             if weight.grad is not None:
-                gradient, self.scores[name].grad = self._gradients(name, weight.grad)
-                weight.grad.copy_(gradient)
+                self.scores[name].grad = self.to_behind(name, weight.grad)
             weight.copy_(self.behind[name])
 
     def settle(self) -> None:
@@ -72,9 +75,3 @@ class Reparameterised(Pruner):
         """The optimiser's parameter group of the scores."""
         one = next(iter(self.scores.values()))
         return next(group for group in self.optimizer.param_groups if any(one is each for each in group["params"]))
-
-    @torch.enable_grad()
-    def _gradients(self, name: str, gradient: Tensor) -> tuple[Tensor, ...]:
-        weight = self.behind[name].detach().requires_grad_()
-        score = self.scores[name]
-        return torch.autograd.grad(self.formula(name, weight, score), (weight, score), gradient)

@@ -76,6 +76,16 @@ class Continuous(Reparameterised):
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
         return weight * torch.sigmoid(self.temperature * score)
 
+    def to_behind(self, name: str, gradient: Tensor) -> Tensor:
+        gate = torch.sigmoid(self.temperature * self.scores[name].detach())
+        slope = torch.rsub(gate, 1).mul_(gate).mul_(self.temperature)
+        # Under a gradient scaler a fused optimiser still has to divide the gradients by its scale.
+        scale = getattr(self.optimizer, "grad_scale", None)
+        penalty = self.penalty * (1.0 if scale is None else scale)
+        score_gradient = (gradient * self.behind[name]).add_(penalty).mul_(slope)
+        gradient.mul_(gate)
+        return score_gradient
+
     @property
     def masks(self) -> Masks:
         return self.hold.masks
@@ -87,7 +97,6 @@ class Continuous(Reparameterised):
     def before_step(self) -> None:
         if self.soft:
             super().before_step()
-            self._add_penalty()
 
     def settle(self) -> None:
         if self.soft:
@@ -99,15 +108,6 @@ class Continuous(Reparameterised):
             self.hold.masks = keep_largest(self.scores, self.keep, by=lambda score: score)
         elif self.steps % self.every == 0:
             self.fold()
-
-    def _add_penalty(self) -> None:
-        # Under a gradient scaler a fused optimiser still has to divide the gradients by its scale.
-        scale = getattr(self.optimizer, "grad_scale", None)
-        factor = self.penalty * self.temperature * (1.0 if scale is None else scale)
-        for score in self.scores.values():
-            gate = torch.sigmoid(self.temperature * score)
-            if score.grad is not None:
-                score.grad += factor * gate * (1 - gate)
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "hold": self.hold.state_dict()}

@@ -45,7 +45,16 @@ class STR(Reparameterised):
         self.decay = decay
 
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
-        return torch.sign(weight) * torch.relu(weight.abs() - torch.sigmoid(score))
+        threshold = torch.sigmoid(score)
+        return weight - weight.clamp(-threshold, threshold)
+
+    def to_behind(self, name: str, gradient: Tensor) -> Tensor:
+        # A weight within the threshold gets no gradient and gives none to s.
+        sign = self.weights[name].sign()
+        threshold = torch.sigmoid(self.scores[name])
+        along = torch.dot(gradient.flatten(), sign.flatten())
+        gradient.mul_(sign.abs_())
+        return -along * threshold * (1 - threshold)
 
     @property
     def masks(self) -> Masks:
