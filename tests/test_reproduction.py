@@ -9,7 +9,7 @@ import pytest
 from asni.errors import AsniError, UsageError
 from asni.recipes import load, names
 from asni.reproduction import chosen_rows, jobs_of, length, table
-from asni.runs import Job
+from asni.runs import RESULT, Job
 from asni.studies import VARIANTS
 
 RECIPE = load("mnist-fc")
@@ -75,7 +75,7 @@ def finish(job: Job, accuracies: dict[str, float]) -> None:
         run.directory.mkdir(parents=True)
         nonzeros = 266_610 if variant == "dense" else 8_330
         (run.directory / "request.json").write_text(json.dumps(run.request))
-        result = {"accuracy": accuracy, "nonzeros": nonzeros, "seconds": 5.0}
+        result = {**dict.fromkeys(RESULT, 0), "accuracy": accuracy, "nonzeros": nonzeros, "seconds": 5.0}
         (run.directory / "result.json").write_text(json.dumps(result))
 
 
@@ -133,5 +133,5 @@ def test_a_result_without_its_numbers_is_named(tmp_path: Path) -> None:
     jobs = made(tmp_path, 1)
     finish(jobs[0], dict.fromkeys(VARIANTS, 90.0))
     (jobs[0].run("asni-1").directory / "result.json").write_text("{}")
-    with pytest.raises(AsniError, match=r"asni-1/result\.json: has no accuracy, nonzeros, seconds"):
+    with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy, epochs, .* missing"):
         table([(RECIPE, jobs)])

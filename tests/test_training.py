@@ -10,6 +10,7 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from asni.errors import AsniError, StoppedError, UsageError
+from asni.files import write_checkpoint, write_json
 from asni.hold import Hold
 from asni.methods import METHODS
 from asni.plan import plan
@@ -97,6 +98,37 @@ def test_a_second_process_in_the_same_directory_is_refused(tmp_path: Path) -> No
     run = job(tmp_path).run("dense")
     with run.locked(), pytest.raises(AsniError, match="another process is working in"):
         METHODS["dense"](trainer(tmp_path))
+
+
+def test_a_finished_run_is_used_while_another_process_holds_it_or_the_disk_cannot_be_written(
+    investigation: Path,
+) -> None:
+    run = job(investigation).run("dense")
+    with run.locked():
+        assert METHODS["dense"](trainer(investigation)).result == run.result
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        {"from": "somewhere else"},
+        {"metrics": [], "model": {}, "optimizer": {}, "precision": {}, "pruner": {}},
+        {"metrics": 1, "model": 2, "optimizer": 3, "precision": 4, "pruner": 5},
+    ],
+)
+def test_a_checkpoint_of_something_else_is_named(tmp_path: Path, foreign: dict[str, Any]) -> None:
+    with pytest.raises(StoppedError):
+        METHODS["asni"](trainer(tmp_path, progress=StopAfter(40)))
+    write_checkpoint(tmp_path / "asni-1" / "checkpoint.pt", foreign)
+    with pytest.raises(AsniError, match=r"checkpoint\.pt does not fit .*Remove it to train from the start again"):
+        METHODS["asni"](trainer(tmp_path))
+
+
+def test_a_result_of_something_else_is_named(tmp_path: Path) -> None:
+    run = METHODS["dense"](trainer(tmp_path, short_digits(1)))
+    write_json(run.directory / "result.json", {"accuracy": 100.0})
+    with pytest.raises(AsniError, match=r"result\.json: epochs, nonzeros, .* missing.*Remove its directory"):
+        _ = run.result
 
 
 @pytest.mark.parametrize("step", [1, 30, 31, 75, 120])

@@ -16,6 +16,8 @@ from asni.recipes import Recipe
 if TYPE_CHECKING:
     from torch import Tensor
 
+RESULT = {"stage", "seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds"}
+
 
 def home_of(root: Path, recipe: Recipe, seed: int) -> Path:
     """The directory for all trainings of one seed, the same for every command."""
@@ -84,7 +86,11 @@ class Run:
 
     @property
     def result(self) -> dict[str, Any]:
-        return read_json(self.directory / "result.json")
+        path = self.directory / "result.json"
+        found = read_json(path)
+        if missing := sorted(RESULT - found.keys()):
+            raise AsniError(f"{path}: {', '.join(missing)} missing. Remove its directory to do the work again.")
+        return found
 
     @property
     def initial(self) -> "dict[str, Tensor]":

@@ -102,8 +102,9 @@ class Trainer:
         with ExitStack() as until_done:
             finished = False
             with together(self.fabric):
-                if self.fabric.is_global_zero:
+                if self.fabric.is_global_zero and not (finished := run.finished):
                     until_done.enter_context(run.locked())
+                    # Another process may have finished it in between.
                     finished = run.finished
             if not self.fabric.broadcast(finished):
                 _Round(self, run, stage, plug, start, steps or self.steps).train()
@@ -245,7 +246,16 @@ class _Round:
         checkpoint = self.fabric.broadcast(checkpoint)
         if checkpoint is None:
             return
-        self.metrics = checkpoint["metrics"]
+        try:
+            self._load(checkpoint)
+        except Exception as error:
+            # What another program or another version wrote can raise almost anything.
+            raise AsniError(
+                f"{self.run.checkpoint} does not fit this training. Remove it to train from the start again."
+            ) from error
+
+    def _load(self, checkpoint: Mapping[str, Any]) -> None:
+        self.metrics = list(checkpoint["metrics"])
         self.module.load_state_dict(checkpoint["model"])
         self.raw_optimizer.load_state_dict(checkpoint["optimizer"])
         self.fabric.strategy.precision.load_state_dict(checkpoint["precision"])
