@@ -79,6 +79,13 @@ def test_seeds_are_taken_together() -> None:
     assert together["seconds"] == 4.0
 
 
+def test_a_search_that_takes_another_number_of_trainings_with_each_seed_is_shown_by_their_mean() -> None:
+    searched = [{**row("str", 80.0, seed), "trainings": trainings} for seed, trainings in enumerate((3, 4, 3))]
+    shown = table([*searched, row("gmp", 70.0, 0), row("gmp", 70.0, 1)])
+    column = shown.headings.index("trainings")
+    assert [cells[column] for cells in shown.cells] == ["3.3", "1"]
+
+
 def test_one_seed_has_no_spread() -> None:
     [together] = summary([row("snip", 80.0)])
     assert together["spread"] is None

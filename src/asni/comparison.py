@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from asni.errors import UsageError, unknown
 from asni.studies import over_seeds
-from asni.tables import Column, Table, hundredths, rounded, signed
+from asni.tables import Column, Table, hundredths, rounded, signed, tenths
 
 if TYPE_CHECKING:
     from asni.runs import Run
@@ -38,7 +38,7 @@ COLUMNS = (
     Column("spread", "spread", hundredths),
     Column("seeds", "seeds"),
     Column("nonzeros", "nonzeros", rounded),
-    Column("trainings", "trainings"),
+    Column("trainings", "trainings", tenths),
     Column("steps", "steps", rounded),
     Column("seconds", "seconds", rounded),
     Column("paper_imagenet", "paper's ImageNet %", hundredths),
@@ -46,7 +46,7 @@ COLUMNS = (
 )
 NOTES = (
     "task 1: an accurate sparse network. task 2: one that can be trained from its start.",
-    "accuracy: mean over seeds; spread: standard deviation. steps, seconds: of all its trainings.",
+    "accuracy: mean over seeds; spread: standard deviation. trainings, steps, seconds: all of a seed's, mean.",
     "paper's ImageNet %: ResNet-50 with 80 % of its parameters pruned.",
 )
 
@@ -121,7 +121,7 @@ def summary(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _together(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-    known = {key: rows[0][key] for key in ("recipe", "method", "task", "trainings", "paper_imagenet")}
-    ours = over_seeds(rows, ("nonzeros", "sparsity", "total_sparsity", "steps", "seconds"))
+    known = {key: rows[0][key] for key in ("recipe", "method", "task", "paper_imagenet")}
+    ours = over_seeds(rows, ("nonzeros", "sparsity", "total_sparsity", "trainings", "steps", "seconds"))
     comparable = known["recipe"] == PAPER_RECIPE and known["paper_imagenet"] is not None
     return {**known, "difference": ours["accuracy"] - known["paper_imagenet"] if comparable else None, **ours}

@@ -21,6 +21,10 @@ def rounded(value: float | None) -> str:
     return number(None if value is None else round(value))
 
 
+def tenths(value: float | None) -> str:
+    return number(None if value is None else round(value) if value == round(value) else round(value, 1))
+
+
 def hundredths(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
