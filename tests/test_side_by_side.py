@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from asni.errors import StoppedError
 from asni.side_by_side import Command, run_all, threads_each
 
 
@@ -57,7 +58,7 @@ def test_no_process_is_left_behind_when_the_user_stops(
         Command(name, ("investigate", "digits-fc", "--epochs", "9999", "--out", str(tmp_path)), tmp_path / name)
         for name in ("first", "second", "third")
     ]
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(StoppedError, match="The same command goes on"):
         run_all(commands, 2, lambda _: os.kill(os.getpid(), stop))
     assert len(started) == 2
     assert all(process.returncode is not None for process in started)

@@ -4,9 +4,9 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -105,22 +105,43 @@ def in_words(seconds: float | None) -> str:
     return f"about {hours} h {minutes} min left" if hours else f"about {minutes} min left"
 
 
-class Overview:
-    """A line for each training that runs, one when it is finished, and the time left for all of them."""
+class Board:
+    """Lines about what goes on: drawn over and over on a terminal, printed now and then elsewhere."""
 
-    def __init__(self, at_once: int, console: Console | None = None):
-        self._at_once, self._console = at_once, console or Console(stderr=True)
+    def __init__(self, console: Console | None = None):
+        self._console = console or Console(stderr=True)
         self._live = Live(console=self._console, transient=True)
-        self._told: set[tuple[str, str]] | None = None
         self._next = 0.0
 
-    def __enter__(self) -> "Overview":
+    def __enter__(self) -> Self:
         if self._console.is_terminal:
             self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
+
+    def show(self, drawn: RenderableType, lines: Sequence[str]) -> None:
+        """What goes on now, as a terminal draws it and as lines."""
+        if self._console.is_terminal:
+            self._live.update(drawn)
+        elif lines and (moment := time.monotonic()) >= self._next:
+            self._next = moment + 30.0
+            for line in lines:
+                self.print(line)
+
+    def print(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+class Overview(Board):
+    """A line for each training that runs, one when it is finished, and the time left for all of them."""
+
+    def __init__(self, at_once: int, console: Console | None = None):
+        super().__init__(console)
+        self._at_once = at_once
+        self._told: set[tuple[str, str]] | None = None
 
     def update(self, trainings: Sequence[Standing], running: set[str]) -> None:
         """Show how far they are; `running` names the jobs that a process works on."""
@@ -129,26 +150,19 @@ class Overview:
         overall = f"{len(finished)} of {len(trainings)} trainings done, {rest}"
         self._tell_finished(finished, overall)
         # The first one of a job that is not finished is the one it works on.
-        now = {each.job: each for each in reversed(trainings) if not each.finished and each.job in running}
-        if self._console.is_terminal:
-            self._live.update(_drawn([*reversed(now.values())], overall))
-        elif now and (moment := time.monotonic()) >= self._next:
-            self._next = moment + 30.0
-            for each in reversed(now.values()):
-                self._print(f"{each}  [{overall}]")
+        by_job = {each.job: each for each in reversed(trainings) if not each.finished and each.job in running}
+        now = [*reversed(by_job.values())]
+        self.show(_drawn(now, overall), [f"{each}  [{overall}]" for each in now])
 
     def _tell_finished(self, finished: Sequence[Standing], overall: str) -> None:
         if self._told is None:
             # Those of an earlier call are counted, not listed.
             self._told = {(each.job, each.stage) for each in finished}
-            self._print(overall)
+            self.print(overall)
         for each in finished:
             if (each.job, each.stage) not in self._told:
                 self._told.add((each.job, each.stage))
-                self._print(f"{each}  [{overall}]")
-
-    def _print(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+                self.print(f"{each}  [{overall}]")
 
 
 def _drawn(running: Sequence[Standing], overall: str) -> Table:

@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from asni.errors import AsniError, StoppedError
 from asni.files import write_text
 
 
@@ -23,6 +24,15 @@ class Command:
     arguments: tuple[str, ...]
     log: Path
 
+    @property
+    def last_line(self) -> str:
+        """What it said last."""
+        try:
+            lines = self.log.read_text(errors="replace").split("\n")
+        except OSError:
+            return "starts"
+        return next((line for line in reversed(lines) if line.strip()), "starts")
+
 
 def run_all(commands: Sequence[Command], at_once: int, watch: Callable[[set[str]], None]) -> dict[str, str]:
     """Run all of them, at most `at_once` at a time; the names of those that failed, and what they said.
@@ -30,6 +40,21 @@ def run_all(commands: Sequence[Command], at_once: int, watch: Callable[[set[str]
     `watch` is called with the names of the running ones, now and then and at the end. Stopped by an exception, also by
     Ctrl-C or SIGTERM, no process is left behind.
     """
+    try:
+        return _run_all(commands, at_once, watch)
+    except KeyboardInterrupt:
+        raise StoppedError(
+            "stopped; every process has ended. The same command goes on from the last epochs that were finished."
+        ) from None
+
+
+def failed(failures: Mapping[str, str]) -> AsniError:
+    """What to raise when there are any."""
+    told = "\n".join(f"  {name}: {message}" for name, message in failures.items())
+    return AsniError(f"{len(failures)} of the jobs failed; the same command tries them again.\n{told}")
+
+
+def _run_all(commands: Sequence[Command], at_once: int, watch: Callable[[set[str]], None]) -> dict[str, str]:
     waiting, failures = list(commands), {}
     running: dict[Command, subprocess.Popen[bytes]] = {}
     with _stoppable(running):

@@ -59,8 +59,42 @@ def test_runs_are_those_of_the_other_commands(command: Command, out: Path) -> No
     assert (out / "digits-fc--epochs-2--steps-per-epoch-3" / "seed-0" / "dense" / "result.json").exists()
 
 
+def test_seeds_side_by_side_are_the_seeds_one_after_another(command: Command, out: Path, tmp_path: Path) -> None:
+    asked = ["--methods", "snip,dense", "--seeds", "2", "--json"]
+    together = json.loads(compare(command, tmp_path, *asked, "--jobs", "2"))
+    alone = json.loads(compare(command, out, *asked))
+    costs = {"seconds", "directory"}
+    assert [{key: row[key] for key in row.keys() - costs} for row in together] == [
+        {key: row[key] for key in row.keys() - costs} for row in alone
+    ]
+
+
+def test_one_seed_of_several_can_be_asked_for(command: Command, out: Path) -> None:
+    rows = json.loads(compare(command, out, "--methods", "snip", "--seed", "1", "--json"))
+    assert [(row["method"], row["seed"]) for row in rows] == [("snip", 1)]
+
+
+def test_a_seed_that_fails_is_named_and_the_others_are_kept(command: Command, tmp_path: Path) -> None:
+    home = tmp_path / "digits-fc--epochs-2--steps-per-epoch-3"
+    (home / "seed-1" / "dense").mkdir(parents=True)
+    (home / "seed-1" / "dense" / "request.json").write_text("[]")
+    arguments = ["--methods", "dense", "--seeds", "2", "--jobs", "2", "--out", str(tmp_path)]
+    answer = command("compare", "digits-fc", *SHORT, *arguments)
+    assert answer.status == 1
+    assert "1 of the jobs failed" in answer.err
+    assert "seed 1: cannot read" in answer.err
+    assert (home / "seed-0" / "dense" / "result.json").exists()
+
+
 def test_a_method_that_does_not_exist_is_refused_before_anything_is_trained(command: Command, tmp_path: Path) -> None:
     answer = command("compare", "digits-fc", "--methods", "dense,snap", "--out", str(tmp_path))
     assert answer.status == 2
     assert "no method 'snap'; did you mean 'snip'?" in answer.err
     assert not list(tmp_path.iterdir())
+
+
+def test_jobs_and_devices_exclude_each_other(command: Command, tmp_path: Path) -> None:
+    answer = command("compare", "digits-fc", *SHORT, "--jobs", "2", "--devices", "2", "--out", str(tmp_path / "runs"))
+    assert answer.status == 2
+    assert "choose one" in answer.err
+    assert not (tmp_path / "runs").exists()

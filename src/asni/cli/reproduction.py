@@ -6,14 +6,13 @@ from typing import Annotated
 
 import typer
 
-from asni.cli.options import RUNS, AsJson, Device, PrecisionName, Root, Save, Seeds
+from asni.cli.options import RUNS, AsJson, Device, Jobs, PrecisionName, Root, Save, Seeds
 from asni.cli.output import show
-from asni.errors import AsniError, StoppedError
 from asni.overview import Overview, standings
 from asni.recipes import load
 from asni.reproduction import chosen_rows, jobs_of, length, table
 from asni.runs import Job
-from asni.side_by_side import Command, run_all
+from asni.side_by_side import Command, failed, run_all
 from asni.studies import investigated
 from asni.tables import check_formats
 
@@ -28,7 +27,7 @@ def reproduce(
         int | None, typer.Option(help="Train every row this long, instead of as long as the paper.")
     ] = None,
     scale: Annotated[float | None, typer.Option(help="Multiply the paper's epochs, such as by 0.2.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="How many trainings run side by side; they share the cores.")] = 1,
+    jobs: Jobs = 1,
     device: Device = "auto",
     precision: PrecisionName = "fp32",
     out: Root = RUNS,
@@ -47,8 +46,7 @@ def reproduce(
     failures = _train(by_name, jobs, device, out)
     show(table((load(name), own) for name, own in by_name.items()), save or [], as_json=as_json)
     if failures:
-        told = "\n".join(f"  {name}: {message}" for name, message in failures.items())
-        raise AsniError(f"{len(failures)} of the jobs failed; the same command tries them again.\n{told}")
+        raise failed(failures)
 
 
 def _train(by_name: dict[str, list[Job]], at_once: int, device: str, out: Path) -> dict[str, str]:
@@ -63,13 +61,7 @@ def _train(by_name: dict[str, list[Job]], at_once: int, device: str, out: Path) 
         def watch(running: set[str]) -> None:
             overview.update([each for _, job in missing for each in standings(job)], running)
 
-        try:
-            return run_all(commands, at_once, watch)
-        except KeyboardInterrupt:
-            raise StoppedError(
-                f"stopped; every process has ended. The same command goes on from the last epochs that were finished, "
-                f"in {out}."
-            ) from None
+        return run_all(commands, at_once, watch)
 
 
 def _command(name: str, job: Job, device: str, out: Path) -> Command:
