@@ -1,16 +1,18 @@
 """A run on disk: what was asked, what happened, what came out. Finished work is never done twice."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
 from asni.errors import AsniError
-from asni.files import make_directory, read_json, read_tensors, write_json, write_tensors, write_text
+from asni.files import make_directory, read_json, read_tensors, write_atomically, write_json, write_tensors, write_text
 from asni.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -124,6 +126,19 @@ class Run:
         write_json(self.directory / "result.json", result)
         # It has served: what a finished run is worth is in the files above.
         self.checkpoint.unlink(missing_ok=True)
+
+    def copy(self, other: "Run", result: Mapping[str, Any]) -> None:
+        """Become what another run is, under this request and with this result."""
+        write_json(self.directory / "request.json", self.request)
+        for name in (
+            "environment.json",
+            "metrics.jsonl",
+            "initial.safetensors",
+            "weights.safetensors",
+            "mask.safetensors",
+        ):
+            write_atomically(self.directory / name, partial(shutil.copyfile, other.directory / name))
+        write_json(self.directory / "result.json", result)
 
 
 def _differences(earlier: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -114,6 +114,17 @@ class Trainer:
         self.rounds[stage] = run
         return run
 
+    def take(self, stage: str, found: str, settings: Mapping[str, Any]) -> Run:
+        """The finished round `found` as the round `stage`: what a search has trained is not trained again."""
+        run = self.job.run(stage, settings)
+        with together(self.fabric):
+            if self.fabric.is_global_zero and not run.finished:
+                with run.locked():
+                    run.copy(self.rounds[found], {**self.rounds[found].result, "stage": stage})
+        del self.rounds[found]
+        self.rounds[stage] = run
+        return run
+
 
 class _Round:
     """The state of one round while it trains."""

@@ -24,6 +24,16 @@ def test_it_comes_within_the_tolerance_of_any_number_on_a_falling_curve(
     assert len(tried) <= TRAININGS
 
 
-def test_a_number_out_of_reach_is_an_error_that_says_how_near_it_came() -> None:
-    with pytest.raises(AsniError, match=r"15 trainings came no nearer to 100 weights than 500\."):
-        search(lambda setting: 500, 100, low=0, high=1, tolerance=0.02)
+def test_a_number_out_of_reach_is_an_error_that_says_how_near_it_came_after_trying_the_very_end() -> None:
+    tried: list[float] = []
+
+    def weights_at(setting: float) -> int:
+        tried.append(setting)
+        return round(500 + 100 * (1 - setting))
+
+    with pytest.raises(AsniError, match=r"5 trainings came no nearer to 100 weights than 500\."):
+        search(weights_at, 100, low=0, high=1, tolerance=0.02)
+    assert tried[-1] == 1
+    with pytest.raises(AsniError, match=r"5 trainings came no nearer to 900 weights than 600\."):
+        search(weights_at, 900, low=0, high=1, tolerance=0.02)
+    assert tried[-1] == 0

@@ -34,6 +34,19 @@ def test_without_a_loss_s_decays_exponentially_under_any_optimiser(optimizer_nam
     assert pruner.scores["weight"].item() == pytest.approx(-8 * math.exp(-10 * 4 * optimizer.param_groups[0]["lr"]))
 
 
+@pytest.mark.parametrize(("decay", "felt"), [(0.5, 0.5), (4.0, 1.0)])
+def test_without_a_loss_the_weights_behind_decay_alike_but_never_faster_than_adam_can_hold_them(
+    decay: float, felt: float
+) -> None:
+    layer = nn.Linear(3, 3)
+    before = layer.weight.detach().clone()
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    pruner = STR(layer, optimizer, decay=decay)
+    for _ in range(10):
+        optimizer.step()
+    torch.testing.assert_close(pruner.behind["weight"], before * math.exp(-10 * 0.1 * felt))
+
+
 @pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
 def test_more_decay_leaves_fewer_weights(optimizer_name: str) -> None:
     counts = []
@@ -48,7 +61,8 @@ def test_more_decay_leaves_fewer_weights(optimizer_name: str) -> None:
 
 def test_the_search_reaches_the_wanted_count_and_is_not_repeated(tmp_path: Path) -> None:
     recipe = recipes.load("digits-fc").override(epochs=2, steps_per_epoch=8, sparsity=0.8)
-    run = soft_threshold(trainer(tmp_path, recipe))
+    training = trainer(tmp_path, recipe)
+    run = soft_threshold(training)
     alive_weights = sum(int(mask.sum()) for mask in run.masks.values())
     assert alive_weights == pytest.approx(10_040, rel=0.02)
     search = json.loads((run.directory / "search.json").read_text())
@@ -59,6 +73,11 @@ def test_the_search_reaches_the_wanted_count_and_is_not_repeated(tmp_path: Path)
         *(f"str-search-{number + 1}" for number in range(len(search["trainings"]))),
     ]
     assert all(bool((run.weights[name][~mask] == 0).all()) for name, mask in run.masks.items())
+    assert len(training.rounds) == len(search["trainings"])
+    last = training.job.run(f"str-search-{len(training.rounds)}", {"decay": search["trainings"][-1]["decay"]})
+    assert run.finished
+    assert {**run.result, "stage": last.request["stage"]} == last.result
+    assert all(torch.equal(value, last.weights[name]) for name, value in run.weights.items())
     before = (run.directory / "result.json").stat().st_mtime_ns
     assert (soft_threshold(trainer(tmp_path, recipe)).directory / "result.json").stat().st_mtime_ns == before
 

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from asni.errors import AsniError
 
 TRAININGS = 15
+ONE_SIDED = 4
 
 
 def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high: float, tolerance: float) -> float:
     """The setting between `low` (many weights) and `high` (few) that ends within `tolerance` of the wanted number.
 
     Each try is a whole training, so the next one is placed where a straight line through the logarithms of what the
-    two nearest tries ended with meets the wanted number, or in the middle after two tries on the same side of it.
+    two nearest tries ended with meets the wanted number, or in the middle after two tries on the same side of it. After
+    four, and none on the other side, it is the end itself: what that does not reach, nothing between will.
 
     >>> round(search(lambda setting: round(1000 * 2 ** -setting), 100, low=0, high=10, tolerance=0.02), 2)
     3.32
@@ -22,11 +24,17 @@ def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high:
     sides: list[bool] = []
     while len(tried) < TRAININGS:
         stuck = len(sides) > 1 and sides[-1] == sides[-2]
-        setting = (above[0] + below[0]) / 2 if stuck else _between(above, below, wanted)
+        last = len(sides) >= ONE_SIDED and len({*sides}) == 1
+        if last:
+            setting = high if sides[0] else low
+        else:
+            setting = (above[0] + below[0]) / 2 if stuck else _between(above, below, wanted)
         tried[setting] = weights = weights_at(setting)
         if abs(weights - wanted) <= tolerance * wanted:
             return setting
         sides.append(weights > wanted)
+        if last and len({*sides}) == 1:
+            break
         if weights > wanted:
             above = (setting, weights)
         else:

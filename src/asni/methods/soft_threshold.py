@@ -24,8 +24,11 @@ class STR(Reparameterised):
     """Each layer computes with `sign(w) * relu(|w| - sigmoid(s))`, and learns its own threshold through s.
 
     Weight decay on s, `s <- s * exp(-lr * decay)` in every step, draws the threshold from 0 towards 1/2 while the loss
-    resists. This is the paper's decay under SGD; it stands apart from the optimiser so that it does the same under
-    Adam. It is the decay that decides the sparsity: there is none to ask for.
+    resists. The weights behind decay alike, as in the paper, where one lambda stands before both: without it they would
+    outgrow the threshold. This is the paper's decay under SGD; it stands apart from the optimiser so that it does the
+    same under Adam. There a decay of d holds every weight below 1/d, so the weights get 1 at most: a training that is
+    short in units of its learning rate would press all of them under any threshold. It is the decay that decides the
+    sparsity: there is none to ask for.
 
     >>> model = nn.Linear(2, 1)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 0.125]]))
@@ -63,35 +66,33 @@ class STR(Reparameterised):
     def before_step(self) -> None:
         super().before_step()
         if not self.step_is_skipped:
-            shrink = math.exp(-self.group["lr"] * self.decay)
-            for score in self.scores.values():
-                score.mul_(shrink)
+            for values, decay in ((self.scores, self.decay), (self.weights, min(self.decay, 1.0))):
+                for value in values.values():
+                    value.mul_(math.exp(-self.group["lr"] * decay))
 
 
 def soft_threshold(trainer: "Trainer") -> "Run":
-    """Full trainings, each with another decay, until one ends within 2 % of the wanted weights; then that one.
+    """Full trainings, each with another decay, until one ends within 2 % of the wanted weights: that is the run.
 
-    The trainings of the search stay beside the run as str-search-1, str-search-2 and so on, and its search.json counts
+    The trainings of the search stay beside it as str-search-1, str-search-2 and so on, and its search.json counts
     them: they are the price of a method that cannot be told a sparsity.
     """
     unit = decay_unit(trainer)
     trainings: list[dict[str, float]] = []
 
-    def train(stage: str, way: float) -> "Run":
+    def weights_at(way: float) -> int:
         decay = way * unit
-        return trainer.train(
+        stage = f"str-search-{len(trainings) + 1}"
+        run = trainer.train(
             stage, lambda model, optimizer: STR(model, optimizer, decay=decay), settings={"decay": decay}
         )
-
-    def weights_at(way: float) -> int:
-        run = train(f"str-search-{len(trainings) + 1}", way)
         weights = count(run.masks)
-        trainings.append({"decay": way * unit, "weights": weights, "steps": run.result["steps"]})
+        trainings.append({"decay": decay, "weights": weights, "steps": run.result["steps"]})
         return weights
 
     # Without the loss, s ends at START * exp(-way): from -8, where the threshold is next to nothing, to -0.0001.
-    way = search(weights_at, trainer.keep, low=math.log(-START / 8), high=math.log(-START / 1e-4), tolerance=TOLERANCE)
-    run = train("str", way)
+    search(weights_at, trainer.keep, low=math.log(-START / 8), high=math.log(-START / 1e-4), tolerance=TOLERANCE)
+    run = trainer.take("str", f"str-search-{len(trainings)}", {"decay": trainings[-1]["decay"]})
     if trainer.fabric.is_global_zero:
         write_json(run.directory / "search.json", {"wanted": trainer.keep, "trainings": trainings})
     return run
