@@ -14,6 +14,8 @@ from safetensors.numpy import load_file
 
 from asni.distributions import Masks
 from asni.errors import AsniError
+from asni.recipes import Recipe
+from asni.recipes.checking import checked
 
 
 def weights(run: Path, file: str = "weights.safetensors") -> dict[str, npt.NDArray[np.floating]]:
@@ -68,6 +70,18 @@ def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
         raise AsniError(f"{path} is empty: the run has not finished an epoch")
     keys = dict.fromkeys(["epoch", "accuracy", "sparsity", *(key for row in rows for key in row)])
     return {key: np.array([row.get(key, math.nan) for row in rows]) for key in keys}
+
+
+def recipe(run: Path) -> Recipe:
+    """What the run was asked to train."""
+    path = run / "request.json"
+    found = json_object(path).get("recipe")
+    if not isinstance(found, dict):
+        raise AsniError(f"{path}: it holds no recipe; the file is damaged, or from another version of asni")
+    try:
+        return checked(Recipe, found, str(path))
+    except ArithmeticError as error:
+        raise AsniError(f"{path}: its recipe has no schedule ({error})") from error
 
 
 def json_object(path: Path) -> dict[str, Any]:

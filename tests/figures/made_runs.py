@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save_file
 
+from asni.recipes import load
+
 
 def make_run(
     run: Path,
@@ -16,6 +18,8 @@ def make_run(
     sparsity: Sequence[float | None] = (0.0, 0.4, 0.5),
 ) -> Path:
     run.mkdir(parents=True, exist_ok=True)
+    asked = load("digits-fc").override(epochs=len(accuracy))
+    (run / "request.json").write_text(json.dumps({"recipe": asked.model_dump()}))
     rows = [{"epoch": e, "accuracy": a, "sparsity": s} for e, (a, s) in enumerate(zip(accuracy, sparsity, strict=True))]
     (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     save_file(dict(weights), run / "weights.safetensors")

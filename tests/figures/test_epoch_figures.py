@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from asni.figures import schedule, training
@@ -22,6 +23,22 @@ def test_the_papers_five_schedules_start_apart_and_end_together() -> None:
     assert starts[0] < 1e-9
     assert starts[-1] > 50
     assert [line(lines, label)[1][-1] for label in gammas] == pytest.approx([80] * 5)
+
+
+def thick(figure: Figure) -> list[str]:
+    return [str(each.get_label()) for each in figure.axes[0].get_lines() if each.get_linewidth() == 2]
+
+
+def test_the_gamma_of_the_run_is_thick_and_named() -> None:
+    assert thick(schedule(90, 0.8)) == ["$\\gamma$ = 9 (E/10)"]
+    third = schedule(90, 0.8, gamma=3.0)
+    assert thick(third) == ["$\\gamma$ = 3 (this run's)"]
+    assert len(third.axes[0].get_lines()) == 5
+
+
+def test_a_gamma_that_is_none_of_the_papers_is_drawn_among_them() -> None:
+    drawn = [str(each.get_label()) for each in schedule(90, 0.8, gamma=12.0).axes[0].get_lines()]
+    assert drawn == [f"$\\gamma$ = {gamma}" for gamma in ("1", "3", "9", "12 (this run's)", "20", "100")]
 
 
 def test_the_sparsity_of_the_run_lies_on_top(tmp_path: Path) -> None:

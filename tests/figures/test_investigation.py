@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import matplotlib
@@ -36,12 +37,24 @@ def test_a_directory_without_runs_is_an_error(tmp_path: Path) -> None:
         investigation(tmp_path, tmp_path / "out")
 
 
-@pytest.mark.parametrize("file", ["metrics.jsonl", "weights.safetensors", "initial.safetensors"])
+@pytest.mark.parametrize("file", ["request.json", "metrics.jsonl", "weights.safetensors", "initial.safetensors"])
 def test_a_missing_file_is_named_and_nothing_is_written(tmp_path: Path, file: str) -> None:
     (make_run(tmp_path / "asni-1", WEIGHTS) / file).unlink()
     with pytest.raises(AsniError, match=f"asni-1/{file}"):
         investigation(tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_schedule_is_that_of_the_runs_own_recipe(tmp_path: Path) -> None:
+    request = make_run(tmp_path / "asni-1", WEIGHTS) / "request.json"
+    investigation(tmp_path, tmp_path / "usual")
+    asked = json.loads(request.read_text())
+    for key, value in {"beta": 0.25, "gamma": 1.0}.items():
+        asked["recipe"]["pruning"][key] = value
+        request.write_text(json.dumps(asked))
+        investigation(tmp_path, tmp_path / key)
+    usual, beta, gamma = ((tmp_path / name / "schedule.svg").read_bytes() for name in ("usual", "beta", "gamma"))
+    assert len({usual, beta, gamma}) == 3
 
 
 def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:

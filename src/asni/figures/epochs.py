@@ -1,5 +1,6 @@
 """Figures over epochs: the pruning schedule, and what trainings reached."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,22 +24,27 @@ _GAMMAS: list[tuple[float, str, style.Dashes]] = [
     (20 / 90, style.GREEN, (0, (4, 1.2, 1, 1.2))),
     (100 / 90, style.ORANGE, (0, (7, 2))),
 ]
+_ANOTHER = (style.BLACK, (0, (3, 1, 1, 1, 1, 1)))
 
 
-def schedule(epochs: int, sparsity: float, *, beta: float = 0.5, run: Path | None = None) -> Figure:
+def schedule(
+    epochs: int, sparsity: float, *, beta: float = 0.5, gamma: float | None = None, run: Path | None = None
+) -> Figure:
     """Sparsity over epochs for the paper's five gamma (its Fig. 3), with the sparsity a run really had on top.
 
-    Every curve is solved for the same final `sparsity`.
+    Every curve is solved for the same final `sparsity`. `gamma` is the run's own and drawn thick; left out, it is the
+    usual tenth of the epochs.
     """
+    own = epochs / 10 if gamma is None else gamma
+    own_note = "E/10" if gamma is None else "this run's"
     with style.applied():
         figure = Figure(figsize=(4.4, 2.7), layout="constrained")
         axes = figure.subplots()
-        for share, colour, dashes in _GAMMAS:
-            gamma, default = share * epochs, share == 9 / 90
-            label = f"$\\gamma$ = {gamma:.{2 if gamma < 10 else 3}g}" + (" (E/10)" if default else "")
-            planned = Sigmoid(sparsity, beta, gamma)
+        for width, (colour, dashes) in _drawn_gammas(epochs, own).items():
+            planned = Sigmoid(sparsity, beta, width)
             curve = [100 * planned(epoch, epochs) for epoch in range(epochs)]
-            axes.plot(curve, color=colour, linestyle=dashes, linewidth=2 if default else 1.2, label=label)
+            label = f"$\\gamma$ = {width:.{2 if width < 10 else 3}g}" + (f" ({own_note})" if width == own else "")
+            axes.plot(curve, color=colour, linestyle=dashes, linewidth=2 if width == own else 1.2, label=label)
         if run is not None:
             _draw_measured(axes, run)
         axes.set(xlabel="epoch", ylabel="pruned weights (%)", xlim=(0, max(epochs - 1, 1)))
@@ -47,6 +53,15 @@ def schedule(epochs: int, sparsity: float, *, beta: float = 0.5, run: Path | Non
         style.grid(axes)
         figure.legend(loc="outside right upper")
     return figure
+
+
+def _drawn_gammas(epochs: int, own: float) -> dict[float, tuple[str, style.Dashes]]:
+    """The paper's gamma for so many epochs and their looks, from narrow to wide; `own` is one of them or joins them."""
+    drawn: dict[float, tuple[str, style.Dashes]] = {own: _ANOTHER}
+    for share, colour, dashes in _GAMMAS:
+        gamma = share * epochs
+        drawn[own if math.isclose(gamma, own) else gamma] = (colour, dashes)
+    return dict(sorted(drawn.items()))
 
 
 def _draw_measured(axes: Axes, run: Path) -> None:

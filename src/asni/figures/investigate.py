@@ -23,8 +23,10 @@ def investigation(root: Path, out: Path) -> list[Path]:
     figures = {"training": training(runs), "network-distribution": network_distribution(sets)}
     if "asni-1" in runs:
         run = runs["asni-1"]
-        sparsity = run_files.metrics(run)["sparsity"]
-        figures["schedule"] = schedule(len(sparsity), float(sparsity[-1]), run=run)
+        sparsity, recipe = run_files.metrics(run)["sparsity"], run_files.recipe(run)
+        figures["schedule"] = schedule(
+            len(sparsity), float(sparsity[-1]), beta=recipe.pruning.beta, gamma=recipe.gamma, run=run
+        )
         figures["layer-distributions"] = layer_distributions(run)
         figures["layer-sparsity"] = layer_sparsity(run)
     return [path for name, figure in figures.items() for path in save(figure, out / name)]

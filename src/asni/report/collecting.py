@@ -16,7 +16,6 @@ from asni import run_files
 from asni.distributions import Histogram, Layer, layers
 from asni.errors import AsniError, UsageError
 from asni.recipes import Recipe
-from asni.recipes.checking import checked
 
 Value = TypeVar("Value", str, int)
 _KINDS = {str: "a text", int: "a whole number"}
@@ -99,7 +98,7 @@ def directories(root: Path) -> Iterator[Path]:
 def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
     request = run_files.json_object(directory / "request.json")
     environment = _environment(directory, path, warnings)
-    recipe = _recipe(directory, request, environment)
+    recipe = _recipe(directory, environment)
     finished = (directory / "result.json").exists()
     metrics = run_files.metrics(directory)
     if not finished:
@@ -119,13 +118,10 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
     )
 
 
-def _recipe(directory: Path, request: Mapping[str, Any], environment: Mapping[str, Any]) -> Recipe:
-    data, source = request.get("recipe"), str(directory / "request.json")
-    if not isinstance(data, dict):
-        raise AsniError(f"{source}: it holds no recipe; the file is damaged, or from another version of asni")
+def _recipe(directory: Path, environment: Mapping[str, Any]) -> Recipe:
     try:
-        return checked(Recipe, data, source)
-    except (UsageError, ArithmeticError) as error:
+        return run_files.recipe(directory)
+    except AsniError as error:
         made_by = environment.get("asni", "of unknown version")
         raise AsniError(f"this asni {version('asni')} cannot read what asni {made_by} wrote: {error}") from error
 
