@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 VARIANTS = {"dense": "dense", "asni-1": "asni", "asni-2": "asni-2", "original": "original"}
 """The four columns of the paper's main table, and the method that trains each."""
 
+UNTOUCHED = ("dense", "asni-1", "original")
+"""Those that start from the network's own initial values; ASNI-II starts from its centroids."""
+
 
 def investigated(job: Job) -> bool:
     """Whether all four variants are trained already; answers without loading torch."""

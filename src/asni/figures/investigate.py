@@ -8,7 +8,7 @@ from asni.figures.epochs import schedule, training
 from asni.figures.sparsity import layer_sparsity
 from asni.figures.style import save
 from asni.figures.weights import layer_distributions, network_distribution
-from asni.studies import VARIANTS
+from asni.studies import UNTOUCHED, VARIANTS
 
 
 def investigation(root: Path, out: Path) -> list[Path]:
@@ -16,8 +16,7 @@ def investigation(root: Path, out: Path) -> list[Path]:
     runs = {variant: root / variant for variant in VARIANTS if (root / variant).is_dir()}
     if not runs:
         raise AsniError(f"{root} holds none of the runs {', '.join(VARIANTS)}; run `asni investigate` first")
-    # ASNI-II starts from its centroids; the three others from the network's own initial values.
-    untouched = [run for name, run in runs.items() if name != "asni-2"]
+    untouched = [runs[name] for name in UNTOUCHED if name in runs]
     sets = {"initial": untouched[0]} if untouched else {}
     sets |= {name: run for name, run in runs.items() if name != "original"}
     figures = {"training": training(runs), "network-distribution": network_distribution(sets)}

@@ -6,6 +6,7 @@ import shlex
 from asni.recipes import Recipe
 from asni.recipes.loading import NAMES, load
 from asni.report.collecting import ShownRun
+from asni.report.rounds import method_of
 from asni.studies import VARIANTS
 
 _OPTIONS = ("epochs", "batch_size", "lr", "sparsity", "steps_per_epoch")
@@ -13,7 +14,8 @@ _OPTIONS = ("epochs", "batch_size", "lr", "sparsity", "steps_per_epoch")
 
 def command(run: ShownRun) -> tuple[str | None, str]:
     """The command, and what it does not say by itself; some rounds are part of a method and have none of their own."""
-    if run.stage.startswith("dense-until-"):
+    method = method_of(run.stage)
+    if method is None:
         return (
             None,
             "The first steps of the dense training, which a method that goes back to an early step begins with.",
@@ -25,7 +27,6 @@ def command(run: ShownRun) -> tuple[str | None, str]:
         words += ["--from", "FILE.asni"]
         notes.append(f"The packed file is the one whose content has the checksum {match[1]}.")
     else:
-        method = re.sub(r"-(round|search)-\d+$", "", run.stage)
         words += ["--method", VARIANTS.get(method, method)]
         if method != run.stage:
             notes.append("This is one of the trainings that the method needs.")
