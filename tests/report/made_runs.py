@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from safetensors.numpy import save_file
 
 from asni.recipes import Recipe, load
+
+Weights = Mapping[str, npt.NDArray[np.float32]]
 
 WEIGHT = np.array([[0.5, -0.25, 0.0, 0.0], [0.0, 0.75, 0.0, 0.0]], np.float32)
 
@@ -26,8 +29,13 @@ def make_run(
     seed: int = 0,
     accuracy: float = 91.5,
     result: Mapping[str, Any] | None = None,
+    weights: Weights | None = None,
+    initial: Weights | None = None,
 ) -> Path:
-    """A run of six epochs that ends with 3 of 8 weights and 2 parameters that are never pruned."""
+    """A run of six epochs that ends with 3 of 8 weights and 2 parameters that are never pruned.
+
+    Other `weights` come with the mask of those that are not zero; without `initial` there is no such file.
+    """
     directory.mkdir(parents=True)
     request = {"recipe": (asked or recipe()).model_dump(), "stage": stage, "seed": seed, "precision": "fp32"}
     write(directory / "request.json", request)
@@ -38,8 +46,11 @@ def make_run(
         for epoch, count in enumerate(pruned)
     ]
     (directory / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    save_file({"first.weight": WEIGHT, "first.bias": np.ones(2, np.float32)}, directory / "weights.safetensors")
-    save_file({"first.weight": WEIGHT != 0}, directory / "mask.safetensors")
+    weights = {"first.weight": WEIGHT} if weights is None else weights
+    save_file({**weights, "first.bias": np.ones(2, np.float32)}, directory / "weights.safetensors")
+    save_file({name: values != 0 for name, values in weights.items()}, directory / "mask.safetensors")
+    if initial is not None:
+        save_file(dict(initial), directory / "initial.safetensors")
     write(directory / "result.json", {"accuracy": accuracy, "seconds": 2.0, **_sizes(5), **(result or {})})
     return directory
 

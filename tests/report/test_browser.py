@@ -5,18 +5,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from asni.recipes import load
 from asni.report import collect, page
-from tests.report.made_runs import make_run, recipe
+from tests.report.made_runs import WEIGHT, make_run, recipe
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install '.[dev]'")
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
+ActionChains = webdriver.ActionChains
 
 if not (shutil.which("chromium") and shutil.which("chromedriver")):
     pytest.skip("chromium is not installed: apt-get install chromium chromium-driver", allow_module_level=True)
 
+RESNET = ["conv1", "layer1.0.conv1", "layer1.0.conv2", "layer2.0.conv1", "layer2.0.downsample.<img src=x>", "linear"]
 EVIL = "</script><img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
 CHROMIUM = (
     "--headless",
@@ -59,12 +62,50 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return html
 
 
+@pytest.fixture(scope="module")
+def resnets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small ResNet at two sparsities, with two seeds each; the second of SNIP has diverged."""
+    runs = tmp_path_factory.mktemp("made") / "resnets"
+    for nonzeros, asked in {1000: recipe(), 4000: recipe().override(sparsity=0.5)}.items():
+        for seed in (0, 1):
+            for stage, lost in {"dense": 0, "asni-1": 1, "asni-2": 2, "snip": 5, "lottery-round-2": 3}.items():
+                make_run(
+                    runs / f"{nonzeros}" / f"seed-{seed}" / stage,
+                    asked=asked,
+                    stage=stage,
+                    seed=seed,
+                    accuracy=95.0 + seed - lost - 1000 / nonzeros,
+                    result={
+                        "nonzeros": 10_000 if stage == "dense" else nonzeros,
+                        **({"accuracy": float("nan")} if (stage, seed) == ("snip", 1) else {}),
+                    },
+                    weights={f"{name}.weight": WEIGHT * np.float32(1 - seed / 4) for name in RESNET},
+                    initial={"conv1.weight": WEIGHT / np.float32(2 + seed)},
+                )
+    html = runs.parent / "report.html"
+    html.write_text(page(collect(runs)), encoding="utf-8")
+    return html
+
+
+def drawn(browser: Any, html: Path) -> Any:
+    browser.get(html.as_uri())
+    wait = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
+    browser.execute_async_script(wait)  # the charts are drawn with the first frame
+    return browser
+
+
 @pytest.fixture
 def opened(chromium: Any, report: Path) -> Any:
-    chromium.get(report.as_uri())
-    wait = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
-    chromium.execute_async_script(wait)  # the charts are drawn with the first frame
-    return chromium
+    return drawn(chromium, report)
+
+
+@pytest.fixture
+def opened_resnets(chromium: Any, resnets: Path) -> Any:
+    return drawn(chromium, resnets)
+
+
+def card(browser: Any, css: str) -> Any:
+    return find(browser, css).find_element("xpath", "ancestor::div[@class='card']")
 
 
 def find(browser: Any, css: str) -> Any:
@@ -151,10 +192,118 @@ def test_a_layer_shows_its_counts_and_centroids(opened: Any) -> None:
     assert "-0.2500 and 0.6250" in about
 
 
-def test_a_phone_needs_no_sideways_scrolling(opened: Any) -> None:
-    phone = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+def lines(chart: Any) -> list[str]:
+    return [path.get_attribute("d") for path in chart.find_elements("css selector", ".clipped path.series")]
+
+
+def test_four_networks_are_overlaid_and_another_seed_has_other_ones(opened_resnets: Any) -> None:
+    networks = card(opened_resnets, "#recipe-0-distribution-seed")
+    first = lines(networks)
+    assert len(first) == 4
+    checked = "return [...arguments[0].querySelectorAll('input:checked')].map((box) => box.parentNode.textContent)"
+    assert opened_resnets.execute_script(checked, networks) == ["initial", "dense", "ASNI-I", "ASNI-II"]
+    find(opened_resnets, "#recipe-0-distribution-seed option[value='1']").click()
+    second = lines(networks)
+    assert len(second) == 4
+    assert all(before != after for before, after in zip(first, second, strict=True))
+
+
+def test_another_network_can_join_the_overlay(opened_resnets: Any) -> None:
+    networks = card(opened_resnets, "#recipe-0-distribution-seed")
+    networks.find_element("css selector", "input:not(:checked)").click()
+    assert len(lines(networks)) == 5
+
+
+def test_the_arrow_keys_read_the_share_of_weights_in_a_bin(opened_resnets: Any) -> None:
+    networks = card(opened_resnets, "#recipe-0-distribution-seed")
+    networks.find_element("css selector", ".chart").send_keys(Keys.END)
+    tip = networks.find_element("css selector", ".tip").text.splitlines()
+    low, high = (float(edge) for edge in tip[0].split(" to "))
+    assert low <= 0.75 < high
+    assert tip[1:] == [
+        *("initial, seed 0", "0.00 % (0)"),
+        *("dense, seed 0", "33.33 % (6)"),
+        *("ASNI-I, seed 0", "33.33 % (6)"),
+        *("ASNI-II, seed 0", "33.33 % (6)"),
+    ]
+
+
+def test_stages_are_coloured_special_layers_hatched_and_the_legend_says_so(opened_resnets: Any) -> None:
+    layers = card(opened_resnets, "#recipe-0-layers-run")
+
+    def count(css: str) -> int:
+        return len(layers.find_elements("css selector", f".chart {css}"))
+
+    assert (count("rect.series"), count("[fill='url(#hatch-opens)']"), count("[fill='url(#hatch-skip)']")) == (6, 2, 1)
+    assert opened_resnets.execute_script("return document.querySelectorAll('pattern#hatch-skip path').length") == 1
+    assert texts(layers, ".legend span") == [
+        "outside of the stages",
+        "stage 1",
+        "stage 2",
+        "first of a stage",
+        "skip connection",
+    ]
+    colours = [bar.value_of_css_property("fill") for bar in layers.find_elements("css selector", "rect.series")[:6]]
+    assert colours[0] == colours[5] != colours[1] == colours[2] != colours[3] == colours[4]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_hatch_is_drawn_in_the_colour_of_the_page(opened_resnets: Any, scheme: str) -> None:
+    asked = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    opened_resnets.execute_cdp_cmd("Emulation.setEmulatedMedia", asked)
     try:
-        assert opened.execute_script("return document.documentElement.scrollWidth") <= 360
+        background = card(opened_resnets, "#recipe-0-layers-run").value_of_css_property("background-color")
+        stroke = "return getComputedStyle(document.querySelector('#hatch-skip path')).stroke"
+        assert opened_resnets.execute_script(stroke) == background.replace("rgba", "rgb").replace(", 1)", ")")
     finally:
-        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        opened_resnets.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_a_network_without_stages_has_one_colour_and_no_legend(opened: Any) -> None:
+    layers = card(opened, "#recipe-0-layers-run")
+    assert texts(layers, ".legend span") == []
+    assert layers.find_elements("css selector", "[fill^='url']") == []
+
+
+def test_accuracy_against_nonzeros_joins_the_recipes_of_other_sparsities(opened_resnets: Any) -> None:
+    sizes = card(opened_resnets, "#recipe-1-size-0")
+    assert texts(sizes, ".switches label") == ["dense", "ASNI-I", "ASNI-II", "SNIP"]
+    assert len(sizes.find_elements("css selector", ".chart path.mark")) == 4
+    assert len(sizes.find_elements("css selector", ".chart circle.seed")) == 2 * (2 + 2 + 1)
+    assert "NaN, not drawn, and no mean over it: SNIP, seed 1; SNIP, seed 1." in sizes.text
+    assert "Taken together: digits-fc--epochs-6--sparsity-0.625, digits-fc--epochs-6--sparsity-0.5." in sizes.text
+
+
+def test_the_arrow_keys_read_a_method_at_a_size_beside_the_dense_level(opened_resnets: Any) -> None:
+    sizes = card(opened_resnets, "#recipe-0-size-0")
+    sizes.find_element("css selector", ".chart").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    tip = sizes.find_element("css selector", ".tip").text
+    assert tip.splitlines() == ["ASNI-II, 1,000 nonzeros", "mean of 2 seeds", "92.50 % ± 0.71", "dense", "94.50 %"]
+
+
+def test_the_pointer_reads_the_nearest_of_several_methods_of_one_size(opened_resnets: Any) -> None:
+    sizes = card(opened_resnets, "#recipe-0-size-0")
+    for mark, name in zip(sizes.find_elements("css selector", ".chart path.mark"), ("ASNI-I", "ASNI-II"), strict=False):
+        ActionChains(opened_resnets).move_to_element(mark).perform()
+        assert sizes.find_element("css selector", ".tip").text.startswith(f"{name}, 1,000 nonzeros")
+
+
+def test_names_with_markup_stay_text_in_legends_and_titles(opened: Any, chromium: Any, resnets: Path) -> None:
+    assert texts(card(opened, "#recipe-1-size-0"), ".switches label") == [EVIL]
+    assert EVIL in texts(card(opened, "#recipe-1-distribution-seed"), ".switches label")
+    drawn(chromium, resnets)
+    titles = "return [...document.querySelectorAll('#recipe-0 .chart title')].map((title) => title.textContent)"
+    (skip,) = [title for title in chromium.execute_script(titles) if "skip connection" in title]
+    assert skip.startswith("layer2.0.downsample.<img src=x> (skip connection): 62.50 %")
+    assert chromium.find_elements("css selector", "img") == []
+
+
+@pytest.mark.parametrize("name", ["report", "resnets"])
+def test_a_phone_needs_no_sideways_scrolling(chromium: Any, name: str, request: pytest.FixtureRequest) -> None:
+    phone = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        drawn(chromium, request.getfixturevalue(name))
+        assert chromium.execute_script("return document.documentElement.scrollWidth") <= 360
+    finally:
+        chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

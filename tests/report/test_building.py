@@ -72,6 +72,29 @@ def test_recipes_are_grouped_and_variants_come_in_the_order_of_the_paper(tmp_pat
     ]
 
 
+def test_recipes_that_differ_in_the_sparsity_alone_are_a_family_with_one_look_for_each_method(tmp_path: Path) -> None:
+    asked = load("mnist-fc")
+    for stage in ("asni-1", "gmp", "snip"):
+        make_run(tmp_path / "a" / stage, asked=asked, stage=stage)
+    for stage in ("asni-1", "snip"):
+        make_run(tmp_path / "b" / stage, asked=asked.override(sparsity=0.9), stage=stage)
+    make_run(tmp_path / "c", asked=asked.override(epochs=10))
+    make_run(tmp_path / "d", asked=asked.override(epochs=10, sparsity=0.9))
+    make_run(tmp_path / "e", asked=load("digits-fc"))
+    groups = data_of(page(collect(tmp_path)))["groups"]
+    assert [group["family"] for group in groups] == [0, 0, 1, 1, 2]
+    assert list(groups[1]["stages"]) == ["asni-1", "snip"]
+    assert groups[0]["stages"]["snip"] == groups[1]["stages"]["snip"]
+
+
+def test_no_method_looks_like_the_initial_network(tmp_path: Path) -> None:
+    for number in range(9):
+        make_run(tmp_path / str(number), stage=f"method-{number}")
+    (group,) = data_of(page(collect(tmp_path)))["groups"]
+    drawn = [(look["colour"], look["dashes"], look["marker"]) for look in [group["initial"], *group["stages"].values()]]
+    assert all(drawn.count(look) == 1 for look in drawn)
+
+
 def test_the_papers_number_stands_beside_its_own_variant(tmp_path: Path) -> None:
     for stage in ("dense", "asni-1", "asni-2", "original", "snip"):
         make_run(tmp_path / stage, asked=load("mnist-fc"), stage=stage)

@@ -8,7 +8,7 @@ import pytest
 
 from asni.errors import UsageError
 from asni.report import collect
-from tests.report.made_runs import make_run, write
+from tests.report.made_runs import WEIGHT, make_run, write
 
 
 def test_runs_are_found_wherever_they_lie_and_read_as_they_were_recorded(tmp_path: Path) -> None:
@@ -69,6 +69,18 @@ def test_a_damaged_file_beside_the_numbers_costs_only_what_it_held(tmp_path: Pat
     (warning,) = found.warnings
     assert warning.startswith(f"run is shown without its {without}: ")
     assert file in warning
+
+
+def test_initial_weights_that_are_damaged_are_named_and_those_that_are_missing_are_not(tmp_path: Path) -> None:
+    start = {"first.weight": WEIGHT}
+    make_run(tmp_path / "good", initial=start)
+    make_run(tmp_path / "none")
+    (make_run(tmp_path / "bad", initial=start) / "initial.safetensors").write_bytes(b"damaged")
+    found = collect(tmp_path)
+    assert {run.path: run.initial is not None for run in found.runs} == {"bad": False, "good": True, "none": False}
+    (warning,) = found.warnings
+    assert warning.startswith("bad is shown without its initial weights: ")
+    assert all(run.layers for run in found.runs)
 
 
 def test_a_run_that_goes_on_shows_its_last_epoch_and_says_so(tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ _OPENS, _SKIP = "//////", "xxxxxx"
 def layer_sparsity(run: Path) -> Figure:
     """The sparsity of each layer as bars (Fig. 5).
 
-    In a ResNet the stages are coloured, the first convolution of each stage and the skip connections hatched, and the
-    layers outside of the stages black.
+    In a ResNet the stages are coloured, and the first convolution of each stage and the skip connections hatched.
     """
     found = layers(*run_files.masked_weights(run))
     placed = places([layer.name for layer in found])
@@ -33,7 +32,7 @@ def layer_sparsity(run: Path) -> Figure:
             range(1, len(found) + 1),
             [100 * layer.sparsity for layer in found],
             0.82,
-            color=_colours(placed),
+            color=stage_colours(placed),
             hatch=[_SKIP if place.skip else _OPENS if place.opens else "" for place in placed],
             edgecolor="white",
             linewidth=0,
@@ -48,7 +47,8 @@ def layer_sparsity(run: Path) -> Figure:
     return figure
 
 
-def _colours(placed: Sequence[Place]) -> list[str]:
+def stage_colours(placed: Sequence[Place]) -> list[str]:
+    """One colour a layer: that of its stage, black outside of the stages, blue in a network that has none."""
     stages = sorted({place.stage for place in placed if place.stage is not None})
     outside = style.BLACK if stages else style.BLUE
     return [outside if p.stage is None else _STAGES[stages.index(p.stage) % len(_STAGES)] for p in placed]

@@ -16,7 +16,7 @@ from asni.distributions import Histogram, Layer, histogram, layers, surviving
 from asni.errors import unknown
 from asni.figures import style
 
-_SHOWN = 0.995  # of the weights: the few beyond would squeeze all others into the middle
+SHOWN = 0.995  # of the weights: the few beyond would squeeze all others into the middle
 _HALF_LABEL = 0.17  # inches: half of "-0.0012" at the size it is written
 _CAPTION = "Surviving weights of each layer. Lines and numbers: the means of its negative and of its positive weights."
 
@@ -54,7 +54,7 @@ def _chosen(found: list[Layer], only: Sequence[str] | None) -> list[Layer]:
 
 
 def _draw_layer(axes: Axes, layer: Layer, panel: Bbox) -> None:
-    reach = layer.histogram.reach(_SHOWN)
+    reach = layer.histogram.reach(SHOWN)
     counted = _for_drawing(layer.histogram, reach, most_bins=160)
     left, right, floor = panel.x0 + 0.07, panel.x1 - 0.07, panel.y0 + 0.2
     across = (right - left) / (2 * reach)
@@ -94,7 +94,7 @@ def network_distribution(sets: Mapping[str, Path]) -> Figure:
     its run started from. Each curve has area one, so that sparse and dense networks can be compared.
     """
     counted = {name: _network_histogram(name, run) for name, run in sets.items()}
-    reach = max(each.reach(_SHOWN) for each in counted.values())
+    reach = max(each.reach(SHOWN) for each in counted.values())
     with style.applied():
         figure = Figure(figsize=(4.6, 2.8), layout="constrained")
         axes = figure.subplots()

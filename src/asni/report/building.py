@@ -8,19 +8,31 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
-from asni.distributions import Histogram, Layer
 from asni.errors import AsniError
 from asni.figures.style import Look, looks, title
 from asni.recipes import Recipe
 from asni.report.collecting import RESULTS, Collection, ShownRun
 from asni.report.commands import command
+from asni.report.rounds import is_last
+from asni.report.weights import distribution, layers
 from asni.studies import VARIANTS
 
 MOST_BYTES = 5_000_000
-_BINS = (80, 40, 20)  # of a layer's histogram: as fine as the page's size allows
-_SHOWN_SHARE = 0.999  # of a layer's weights: a few far ones would press the others into one bar
+_BINS = (80, 40, 20)  # of a histogram: as fine as the page's size allows
 _MOST_EPOCHS = 100_000  # a browser draws them as one path
-_SCRIPTS = ("elements.js", "chart.js", "tables.js", "layers.js", "schedule.js", "page.js")
+_SCRIPTS = (
+    "elements.js",
+    "chart.js",
+    "tables.js",
+    "epochs.js",
+    "sizes.js",
+    "distribution.js",
+    "places.js",
+    "layers.js",
+    "schedule.js",
+    "page.js",
+)
+_INITIAL = "initial"
 _CURVES = ("epoch", "accuracy", "sparsity")
 
 
@@ -63,15 +75,33 @@ def _content_hash(text: str) -> str:
 
 def _data(collection: Collection, bins: int, version: str | None) -> dict[str, Any]:
     groups: dict[str, list[ShownRun]] = {}
+    families: dict[str, list[ShownRun]] = {}
     for run in collection.runs:
         # Two recipes of one name that differ are two groups, so that no table mixes them.
         groups.setdefault(run.recipe.model_dump_json(), []).append(run)
+        families.setdefault(_family(run), []).append(run)
+    # What is drawn in one chart is told apart there: a family shares its looks.
+    stages = {family: _stages(sorted(own, key=_place)) for family, own in families.items()}
     return {
         "name": collection.name,
         "version": version,
         "warnings": collection.warnings,
-        "groups": [_group(sorted(own, key=_place), bins) for own in groups.values()],
+        "groups": [
+            {
+                "family": list(families).index(_family(own[0])),
+                **_group(sorted(own, key=_place), stages[_family(own[0])], bins),
+            }
+            for own in groups.values()
+        ],
     }
+
+
+def _family(run: ShownRun) -> str:
+    """The same for recipes that differ in the sparsity alone: a chart over sizes joins them."""
+    recipe = run.recipe
+    pruning = recipe.pruning.model_copy(update={"alpha": None, "sparsity": None})
+    overrides = recipe.overrides.model_copy(update={"sparsity": None})
+    return recipe.model_copy(update={"pruning": pruning, "overrides": overrides}).model_dump_json()
 
 
 def _place(run: ShownRun) -> tuple[int, str, int, str]:
@@ -81,10 +111,18 @@ def _place(run: ShownRun) -> tuple[int, str, int, str]:
     return known, run.stage, run.seed, run.path
 
 
-def _group(runs: list[ShownRun], bins: int) -> dict[str, Any]:
+def _stages(runs: Iterable[ShownRun]) -> dict[str, dict[str, Any]]:
+    stages = list(dict.fromkeys(run.stage for run in runs))
+    drawn = looks([*stages, _INITIAL])  # which no other may take, since one chart shows it beside them
+    return {
+        stage: {"title": title(stage), "last": is_last(stage), **_drawn(look)}
+        for stage, look in zip(stages, drawn, strict=False)
+    }
+
+
+def _group(runs: list[ShownRun], stages: Mapping[str, Any], bins: int) -> dict[str, Any]:
     recipe = runs[0].recipe
     training = recipe.training
-    stages = list(dict.fromkeys(run.stage for run in runs))
     return {
         "recipe": recipe.variant_name,
         "title": recipe.title,
@@ -97,10 +135,10 @@ def _group(runs: list[ShownRun], bins: int) -> dict[str, Any]:
             "changed": ", ".join(f"{k} {v}" for k, v in recipe.overrides.model_dump(exclude_none=True).items()),
         },
         "paper_nonzeros": recipe.paper.nonzeros,
-        "stages": {
-            stage: {"title": title(stage), **_drawn(look)} for stage, look in zip(stages, looks(stages), strict=True)
-        },
+        "stages": {run.stage: stages[run.stage] for run in runs},
         "schedule": _schedule(recipe, runs),
+        "initial": {"title": title(_INITIAL), **_drawn(*looks([_INITIAL]))},
+        "distribution": distribution(runs, bins),
         "runs": [_run(run, bins) for run in runs],
     }
 
@@ -119,7 +157,8 @@ def _schedule(recipe: Recipe, runs: Iterable[ShownRun]) -> dict[str, Any] | None
 
 
 def _drawn(look: Look) -> dict[str, Any]:
-    return {"colour": look.colour, "dashes": [] if isinstance(look.dashes, str) else [2 * d for d in look.dashes[1]]}
+    dashes = [] if isinstance(look.dashes, str) else [2 * length for length in look.dashes[1]]
+    return {"colour": look.colour, "dashes": dashes, "marker": look.marker}
 
 
 def _sizes(runs: Iterable[ShownRun]) -> dict[str, int]:
@@ -144,7 +183,7 @@ def _run(run: ShownRun, bins: int) -> dict[str, Any]:
         **{key: _shown(run.result[key]) for key in RESULTS},
         "paper": getattr(run.recipe.paper, run.stage.replace("-", "_")) if run.stage in VARIANTS else None,
         "curves": {key: [_curve_point(v) for v in run.metrics[key]] for key in _CURVES if key in run.metrics},
-        "layers": [_layer(layer, bins) for layer in run.layers],
+        "layers": layers(run.layers, bins),
         "command": train,
         "note": note,
         "environment": {str(key): "none" if value is None else str(value) for key, value in run.environment.items()},
@@ -158,27 +197,3 @@ def _shown(value: float) -> float | str:
 def _curve_point(value: float) -> float | None:
     """Six digits: more than any screen shows, and half the bytes."""
     return None if math.isnan(value) else float(f"{value:.6g}")
-
-
-def _layer(layer: Layer, bins: int) -> dict[str, Any]:
-    shown = _merged_to(layer.histogram, bins)
-    return {
-        "name": layer.name,
-        "weights": layer.weights,
-        "survivors": layer.survivors,
-        "positive": layer.positive,
-        "negative": layer.negative,
-        "width": shown.width,
-        "first": shown.first,
-        "counts": shown.counts.tolist(),
-        "outside": layer.histogram.total - shown.total,
-    }
-
-
-def _merged_to(histogram: Histogram, bins: int) -> Histogram:
-    """The bins that hold nearly all weights, merged until there are at most so many; every count stays exact."""
-    reach = histogram.reach(_SHOWN_SHARE)
-    width = histogram.width
-    while 2 * math.ceil(reach / width) > bins:
-        width *= 2
-    return histogram.merged(width).within(math.ceil(reach / width) * width)

@@ -13,20 +13,25 @@ import numpy as np
 import numpy.typing as npt
 
 from asni import run_files
-from asni.distributions import Histogram, Layer, layers
+from asni.distributions import Histogram, Layer, histogram, layers, surviving
 from asni.errors import AsniError, UsageError
 from asni.recipes import Recipe
+from asni.studies import UNTOUCHED
 
 Value = TypeVar("Value", str, int)
 _KINDS = {str: "a text", int: "a whole number"}
-_MOST_BINS = 2048
+_MOST_LAYER_BINS = 2048
+_MOST_NETWORK_BINS = 16384  # the widest weights of one layer set its span, the many near zero its picture
 Stamps = tuple[tuple[int, int] | None, ...]
 RESULTS = ("accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds")
 
 
 @dataclass(frozen=True)
 class ShownRun:
-    """One training: what was asked, how far it came, and what it left."""
+    """One training: what was asked, how far it came, and what it left.
+
+    `network` counts its surviving weights, `initial` those that the network had before any training.
+    """
 
     path: str
     recipe: Recipe
@@ -38,6 +43,8 @@ class ShownRun:
     metrics: Mapping[str, npt.NDArray[np.float64]]
     environment: Mapping[str, Any]
     layers: list[Layer]
+    network: Histogram | None
+    initial: Histogram | None
 
     @property
     def epochs_done(self) -> int:
@@ -104,17 +111,21 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
     if not finished:
         done, epochs = len(metrics["epoch"]), recipe.training.epochs
         warnings.append(f"{path} is not finished: these are its numbers after {done} of {epochs} epochs")
+    stage = _asked(directory, request, "stage", str)
+    counted, network = _weights(directory, path, warnings) if finished else ([], None)
     return ShownRun(
         path,
         recipe,
-        _asked(directory, request, "stage", str),
+        stage,
         _asked(directory, request, "seed", int),
         _asked(directory, request, "precision", str),
         finished,
         _result(directory) if finished else _last(metrics),
         metrics,
         environment,
-        _layers(directory, path, warnings) if finished else [],
+        counted,
+        network,
+        _initial(directory, path, warnings) if finished and stage in UNTOUCHED else None,
     )
 
 
@@ -157,23 +168,41 @@ def _last(metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
     return {**last, "seconds": float(metrics["seconds"].sum()) if "seconds" in metrics else math.nan}
 
 
-def _layers(directory: Path, path: str, warnings: list[str]) -> list[Layer]:
+def _weights(directory: Path, path: str, warnings: list[str]) -> tuple[list[Layer], Histogram | None]:
     try:
-        return list(_counted(directory, stamps(directory, ("weights.safetensors", "mask.safetensors"))))
+        found, network = _counted(directory, stamps(directory, ("weights.safetensors", "mask.safetensors")))
     except AsniError as error:
         warnings.append(f"{path} is shown without its layers: {error}")
-        return []
+        return [], None
+    return list(found), network
+
+
+def _initial(directory: Path, path: str, warnings: list[str]) -> Histogram | None:
+    if not (directory / "initial.safetensors").exists():
+        return None
+    try:
+        return _counted_initial(directory, stamps(directory, ("initial.safetensors",)))
+    except AsniError as error:
+        warnings.append(f"{path} is shown without its initial weights: {error}")
+        return None
 
 
 @lru_cache(maxsize=256)
-def _counted(directory: Path, unchanged: Stamps) -> tuple[Layer, ...]:
+def _counted(directory: Path, unchanged: Stamps) -> tuple[tuple[Layer, ...], Histogram]:
     """A served page is built again and again, but the weights of a finished run are counted once."""
-    found = layers(*run_files.masked_weights(directory))
-    return tuple(replace(layer, histogram=_coarser(layer.histogram)) for layer in found)
+    weights, masks = run_files.masked_weights(directory)
+    found = [replace(layer, histogram=_coarser(layer.histogram, _MOST_LAYER_BINS)) for layer in layers(weights, masks)]
+    return tuple(found), _coarser(histogram(surviving(weights, masks).values()), _MOST_NETWORK_BINS)
 
 
-def _coarser(histogram: Histogram) -> Histogram:
+@lru_cache(maxsize=256)
+def _counted_initial(directory: Path, unchanged: Stamps) -> Histogram:
+    weights = run_files.weights(directory, "initial.safetensors")
+    return _coarser(histogram(weights.values()), _MOST_NETWORK_BINS)
+
+
+def _coarser(counted: Histogram, most_bins: int) -> Histogram:
     """Still exact and much finer than a screen, but small enough to hold for many runs."""
-    while len(histogram.counts) > _MOST_BINS:
-        histogram = histogram.merged(2 * histogram.width)
-    return histogram
+    while len(counted.counts) > most_bins:
+        counted = counted.merged(2 * counted.width)
+    return counted

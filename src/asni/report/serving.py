@@ -10,7 +10,15 @@ from asni.errors import AsniError
 from asni.report.building import page
 from asni.report.collecting import collect, directories, stamps
 
-_FILES = ("request.json", "environment.json", "metrics.jsonl", "result.json", "weights.safetensors", "mask.safetensors")
+_FILES = (
+    "request.json",
+    "environment.json",
+    "metrics.jsonl",
+    "result.json",
+    "initial.safetensors",
+    "weights.safetensors",
+    "mask.safetensors",
+)
 
 
 def server(root: Path, port: int = 0) -> ThreadingHTTPServer:

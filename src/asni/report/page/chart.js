@@ -20,9 +20,21 @@ function fitted(place, draw) {
 
 function axis(low, high, from, to) {
   const span = high - low || 1;
-  const at = (value) => from + ((value - low) / span) * (to - from);
-  at.inverse = (place) => low + ((place - from) / (to - from)) * span;
-  return at;
+  return (value) => from + ((value - low) / span) * (to - from);
+}
+
+function logAxis(low, high, from, to) {
+  const at = axis(Math.log(low), Math.log(high), from, to);
+  return (value) => at(Math.log(value));
+}
+
+/** From the lowest to the highest value, with some room. */
+function rangeAround(values) {
+  if (!values.length) return [0, 100];
+  const low = lowest(values),
+    high = highest(values);
+  const margin = 0.05 * (high - low) || 1;
+  return [Math.max(0, low - margin), high + margin];
 }
 
 /** Round numbers between low and high, about as many as asked. */
@@ -77,54 +89,99 @@ function linePath(xs, ys, x, y) {
 }
 
 /**
- * Lines over epochs. `series()` gives what is to be drawn now: [{name, look, x, y, dots}].
+ * A chart that is drawn by `draw(width, height)`, which gives its parts and where its values are read, from left to
+ * right: {count, at: (stop) => {x, y}, tell: (stop) => elements}. A stop without y is as high as the chart.
  * Returns the element and a function that draws it again.
  */
-function epochChart({ label, epochs, range, format, series }) {
+function readableChart(label, draw) {
   const place = element("div", {
     class: "chart",
     tabindex: "0",
     role: "group",
-    "aria-label": `${label} over epochs; arrow keys read the values`,
+    "aria-label": `${label}; arrow keys read the values`,
   });
   const tip = element("div", { class: "tip", hidden: true, "aria-live": "polite" });
-  const state = { epoch: null };
-  let x, cursor;
+  const reading = { stops: { count: 0 }, stop: null, point };
+  let height, cursor;
   const redraw = fitted(place, (width) => {
-    const height = Math.max(220, Math.min(300, width * 0.55));
-    const lines = series();
-    const [low, high] = range(lines);
-    x = axis(0, Math.max(epochs - 1, 1), MARGIN.left, width - MARGIN.right);
-    const y = axis(low, high, height - MARGIN.bottom, MARGIN.top);
-    const across = ticks(0, Math.max(epochs - 1, 1), width / 70).filter(Number.isInteger);
-    const svg = drawing("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
-    svg.append(
-      ...frame(width, height, x, y, across, ticks(low, high, 5), { x: "epoch" }),
-      clipped(
-        width,
-        height,
-        lines.flatMap((line) => drawnLine(line, x, y)),
-      ),
-    );
-    cursor = drawing("line", { class: "cursor", y1: MARGIN.top, y2: height - MARGIN.bottom, visibility: "hidden" });
-    svg.append(cursor);
-    place.replaceChildren(svg, tip);
-    point(state.epoch);
+    height = Math.max(220, Math.min(300, width * 0.55));
+    const { parts, stops } = draw(width, height);
+    cursor = drawing("g");
+    const size = { width, height, viewBox: `0 0 ${width} ${height}` };
+    place.replaceChildren(drawing("svg", { ...size, "aria-hidden": "true" }, ...parts, cursor), tip);
+    reading.stops = stops;
+    point(reading.stop < stops.count ? reading.stop : null);
   });
 
-  function point(epoch) {
-    state.epoch = epoch;
-    tip.hidden = epoch === null;
-    cursor.setAttribute("visibility", epoch === null ? "hidden" : "visible");
-    if (epoch === null) return;
-    cursor.setAttribute("x1", x(epoch));
-    cursor.setAttribute("x2", x(epoch));
-    tip.replaceChildren(element("b", {}, `epoch ${epoch}`), ...valuesAt(series(), epoch, format));
-    const left = x(epoch) + 12;
-    tip.style.left = `${Math.max(0, left + tip.offsetWidth > place.clientWidth ? x(epoch) - 12 - tip.offsetWidth : left)}px`;
+  function point(stop) {
+    reading.stop = stop;
+    tip.hidden = stop === null;
+    cursor.replaceChildren();
+    if (stop === null) return;
+    const { x, y } = reading.stops.at(stop);
+    cursor.append(
+      y === undefined
+        ? drawing("line", { class: "cursor", x1: x, x2: x, y1: MARGIN.top, y2: height - MARGIN.bottom })
+        : drawing("circle", { class: "cursor", cx: x, cy: y, r: 9 }),
+    );
+    tip.replaceChildren(...reading.stops.tell(stop));
+    const left = x + 12;
+    tip.style.left = `${Math.max(0, left + tip.offsetWidth > place.clientWidth ? x - 12 - tip.offsetWidth : left)}px`;
+    // On a narrow screen it is as wide as the chart: what it is about stays in sight above it.
+    tip.style.top = `${y < height / 2 ? y + 14 : 0}px`;
   }
-  listenForEpochs(place, epochs, state, point, (px) => x.inverse(px));
+  listenForStops(place, reading);
   return { place, redraw };
+}
+
+function listenForStops(place, reading) {
+  const follow = ({ clientX, clientY }) => {
+    const { left, top } = place.getBoundingClientRect();
+    reading.point(nearestStop(reading.stops, clientX - left, clientY - top));
+  };
+  place.addEventListener("pointermove", follow);
+  place.addEventListener("pointerdown", follow);
+  place.addEventListener("pointerleave", () => reading.point(null));
+  place.addEventListener("blur", () => reading.point(null));
+  place.addEventListener("keydown", (event) => {
+    const { count } = reading.stops;
+    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -count, End: count };
+    if (event.key === "Escape") reading.point(null);
+    if (!(event.key in steps) || !count) return;
+    event.preventDefault();
+    const next = (reading.stop ?? (steps[event.key] > 0 ? -1 : count)) + steps[event.key];
+    reading.point(Math.max(0, Math.min(count - 1, next)));
+  });
+}
+
+/** Null where there is none. */
+function nearestStop({ count, at }, px, py) {
+  let nearest = null,
+    least = Infinity;
+  for (let stop = 0; stop < count; stop++) {
+    const { x, y = py } = at(stop);
+    const distance = Math.hypot(x - px, y - py);
+    if (distance < least) [nearest, least] = [stop, distance];
+  }
+  return nearest;
+}
+
+/** What is told at a stop: a line for each of the `lines`, by its look and name, as far as they fit. */
+function toldLines(lines, textOf) {
+  const most = 12;
+  const rows = lines
+    .slice(0, most)
+    .map((line) =>
+      element(
+        "div",
+        {},
+        ...(line.look ? [lineKey(line.look)] : []),
+        element("span", {}, line.name),
+        element("b", {}, textOf(line)),
+      ),
+    );
+  if (lines.length > most) rows.push(element("div", { class: "quiet" }, `and ${lines.length - most} more`));
+  return rows;
 }
 
 /** What leaves the axes is cut off, but for the width of a line or a dot that lies on them. */
@@ -139,44 +196,11 @@ function clipped(width, height, parts) {
   );
 }
 
-function drawnLine({ look, x: xs, y: ys, dots }, x, y) {
-  if (dots) {
-    const there = xs.map((value, index) => [value, ys[index]]).filter(([, value]) => value !== null);
-    return there.map(([cx, cy]) => drawing("circle", { class: "measured", r: 3, cx: x(cx), cy: y(cy) }));
-  }
-  return [
-    drawing("path", {
-      class: "series",
-      colour: look.colour,
-      "stroke-dasharray": look.dashes.join(" "),
-      d: linePath(xs, ys, x, y),
-    }),
-  ];
-}
-
-function valuesAt(lines, epoch, format) {
-  const most = 12;
-  const rows = lines.slice(0, most).map(({ name, look, x, y }) => {
-    const index = x.indexOf(epoch);
-    const text = index < 0 ? "–" : y[index] === null ? "NaN" : format(y[index]);
-    return element("div", {}, ...(look ? [lineKey(look)] : []), element("span", {}, name), element("b", {}, text));
-  });
-  if (lines.length > most) rows.push(element("div", { class: "quiet" }, `and ${lines.length - most} more`));
-  return rows;
-}
-
-function listenForEpochs(place, epochs, state, point, toEpoch) {
-  const within = (epoch) => Math.max(0, Math.min(epochs - 1, epoch));
-  const follow = (event) => point(within(Math.round(toEpoch(event.clientX - place.getBoundingClientRect().left))));
-  place.addEventListener("pointermove", follow);
-  place.addEventListener("pointerdown", follow);
-  place.addEventListener("pointerleave", () => point(null));
-  place.addEventListener("blur", () => point(null));
-  place.addEventListener("keydown", (event) => {
-    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -epochs, End: epochs };
-    if (event.key === "Escape") point(null);
-    if (!(event.key in steps)) return;
-    event.preventDefault();
-    point(within((state.epoch ?? (steps[event.key] > 0 ? -1 : epochs)) + steps[event.key]));
+function drawnLine({ look, x: xs, y: ys }, x, y) {
+  return drawing("path", {
+    class: "series",
+    colour: look.colour,
+    "stroke-dasharray": look.dashes.join(" "),
+    d: linePath(xs, ys, x, y),
   });
 }

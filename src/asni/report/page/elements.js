@@ -41,6 +41,10 @@ function highest(values) {
   return values.reduce((a, b) => Math.max(a, b));
 }
 
+function lowest(values) {
+  return values.reduce((a, b) => Math.min(a, b));
+}
+
 /** The values times a factor; a missing one stays missing. */
 function scaled(values, factor) {
   return values.map((value) => (value === null ? null : factor * value));
@@ -61,12 +65,39 @@ function chooser(id, options, onchange) {
   return element("select", { id, onchange }, ...choices);
 }
 
-function lineKey(look) {
+/** Boxes for [{value, text, off, key}], on unless `off`; `key` shows how it is drawn. */
+function switches(id, name, choices, changed) {
+  const off = new Set(choices.filter((choice) => choice.off).map(({ value }) => value));
+  const boxes = choices.map(({ value, text, key }, index) => {
+    const box = element("input", {
+      type: "checkbox",
+      id: `${id}-${index}`,
+      checked: !off.has(value),
+      onchange: () => {
+        if (box.checked) off.delete(value);
+        else off.add(value);
+        changed();
+      },
+    });
+    return element("label", {}, box, ...(key ? [key] : []), text);
+  });
+  return {
+    on: (value) => !off.has(value),
+    view: element(
+      "div",
+      { class: "switches", role: "group", "aria-label": name },
+      element("span", { class: "quiet" }, name),
+      ...boxes,
+    ),
+  };
+}
+
+function lineKey(look, ...marks) {
   const line = drawing("path", {
     class: "series",
     colour: look.colour,
     d: "M0 6H30",
     "stroke-dasharray": look.dashes.join(" "),
   });
-  return drawing("svg", { class: "key", viewBox: "0 0 30 12", "aria-hidden": "true" }, line);
+  return drawing("svg", { class: "key", viewBox: "0 0 30 12", "aria-hidden": "true" }, line, ...marks);
 }

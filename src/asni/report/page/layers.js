@@ -16,7 +16,8 @@ function layersView(group, id) {
   const layerChooser = chooser(`${id}-layer`, [], () => chooseLayer(Number(layerChooser.value)));
   runChooser.value = runs.indexOf(run);
   const bars = element("div", { class: "chart" }),
-    histogram = element("div", { class: "chart" });
+    histogram = element("div", { class: "chart" }),
+    legend = element("div", { class: "legend" });
   const about = element("p", { class: "quiet" });
   const drawBars = fitted(bars, (width) => bars.replaceChildren(barsOf(run, look(run), picked, width, chooseLayer)));
   const drawHistogram = fitted(histogram, (width) =>
@@ -25,6 +26,7 @@ function layersView(group, id) {
 
   function chooseRun(chosen) {
     run = chosen;
+    legend.replaceChildren(...placesLegend(run.layers));
     layerChooser.replaceChildren(...run.layers.map((layer, index) => element("option", { value: index }, layer.name)));
     chooseLayer(Math.min(picked, run.layers.length - 1));
   }
@@ -46,6 +48,7 @@ function layersView(group, id) {
       element("h3", {}, "Pruned weights by layer"),
       element("div", { class: "pick" }, labelled("run", runChooser)),
       bars,
+      legend,
     ),
     element(
       "div",
@@ -85,12 +88,14 @@ function barsOf(run, look, picked, width, choose) {
     const pruned = 100 * (1 - layer.survivors / layer.weights);
     const middle = x(index + 0.5),
       top = y(pruned);
-    const title = drawing("title", {}, `${layer.name}: ${percent(pruned)} of ${whole(layer.weights)} pruned`);
+    const part = partOf(layer);
+    const name = part ? `${layer.name} (${PARTS[part].name})` : layer.name;
+    const title = drawing("title", {}, `${name}: ${percent(pruned)} of ${whole(layer.weights)} pruned`);
     const bar = { x: middle - room / 2, width: room };
     svg.append(
-      drawing("rect", {
+      ...placedBar(part, {
         class: index === picked ? "series picked" : "series",
-        colour: look.colour,
+        colour: layer.place?.colour ?? look.colour,
         ...bar,
         y: top,
         height: y(0) - top,
@@ -110,9 +115,9 @@ function barsOf(run, look, picked, width, choose) {
         title,
       ),
     );
-    const name = layer.name.length * 7 < x(1) - x(0) ? layer.name : String(index + 1);
-    if (count <= 24 || index % 5 === 0)
-      svg.append(drawing("text", { x: middle, y: y(0) + 16, "text-anchor": "middle" }, name));
+    const label = layer.name.length * 7 < x(1) - x(0) ? layer.name : String(index + 1);
+    if (x(1) - x(0) >= 16 || index % 5 === 0)
+      svg.append(drawing("text", { x: middle, y: y(0) + 16, "text-anchor": "middle" }, label));
   });
   return svg;
 }

@@ -27,98 +27,6 @@ function factsView(facts) {
   );
 }
 
-function switches(id, name, choices, changed) {
-  const off = new Set();
-  const boxes = choices.map(({ value, text, look }, index) => {
-    const box = element("input", {
-      type: "checkbox",
-      id: `${id}-${index}`,
-      checked: true,
-      onchange: () => {
-        if (box.checked) off.delete(value);
-        else off.add(value);
-        changed();
-      },
-    });
-    return element("label", {}, box, ...(look ? [lineKey(look)] : []), text);
-  });
-  return {
-    on: (value) => !off.has(value),
-    view: element(
-      "div",
-      { class: "switches", role: "group", "aria-label": name },
-      element("span", { class: "quiet" }, name),
-      ...boxes,
-    ),
-  };
-}
-
-/** From the lowest accuracy after the first tenth of the epochs, where runs differ by little, to the highest. */
-function settledRange(lines) {
-  const finite = (values) => values.filter((value) => value !== null);
-  const settled = lines.flatMap((line) => finite(line.y.slice(Math.floor(line.y.length / 10))));
-  if (!settled.length) return [0, 100];
-  const low = settled.reduce((a, b) => Math.min(a, b)),
-    high = highest(lines.flatMap((line) => finite(line.y)));
-  const margin = 0.05 * (high - low) || 1;
-  return [Math.max(0, low - margin), high + margin];
-}
-
-function trainingView(group, id) {
-  const charts = [];
-  const redraw = () => charts.forEach((chart) => chart.redraw());
-  const stages = switches(
-    `${id}-stage`,
-    "methods",
-    Object.entries(group.stages).map(([value, look]) => ({ value, text: look.title, look })),
-    redraw,
-  );
-  const seeds = switches(
-    `${id}-seed`,
-    "seeds",
-    [...new Set(group.runs.map((run) => run.seed))].map((value) => ({ value, text: String(value) })),
-    redraw,
-  );
-  const lines = (column, scale) => () =>
-    group.runs
-      .filter((run) => stages.on(run.stage) && seeds.on(run.seed))
-      .map((run) => ({
-        name: runName(group, run),
-        look: group.stages[run.stage],
-        x: run.curves.epoch,
-        y: scaled(run.curves[column], scale),
-      }));
-  const epochs = highest(group.runs.map((run) => highest(run.curves.epoch))) + 1;
-  charts.push(
-    epochChart({
-      label: "test accuracy (percent)",
-      epochs,
-      range: settledRange,
-      format: percent,
-      series: lines("accuracy", 1),
-    }),
-  );
-  charts.push(
-    epochChart({
-      label: "pruned weights (percent)",
-      epochs,
-      range: () => [0, 100],
-      format: percent,
-      series: lines("sparsity", 100),
-    }),
-  );
-  const titles = ["Test accuracy (%) over epochs", "Pruned weights (%) over epochs"];
-  return [
-    stages.view,
-    seeds.view,
-    element(
-      "div",
-      { class: "pair" },
-      ...charts.map((chart, index) => element("div", { class: "card" }, element("h3", {}, titles[index]), chart.place)),
-    ),
-  ];
-}
-
 function madeView(group) {
   const runs = group.runs.map((run) =>
     element(
@@ -133,12 +41,15 @@ function madeView(group) {
   return element("div", { class: "card" }, element("h3", {}, "How each run was made"), ...runs);
 }
 
-function recipeView(group, index) {
+function recipeView(group, index, groups) {
   const id = `recipe-${index}`;
+  const there = (view) => view !== null;
+  const networks = [sizesView(group, groups, id), group.distribution && distributionView(group, id)].filter(there);
   const views = [
     seedsTable(group),
     runsTable(group),
     ...trainingView(group, id),
+    networks.length ? element("div", { class: "pair" }, ...networks) : null,
     layersView(group, id),
     group.schedule && scheduleView(group, id),
     madeView(group),
@@ -149,7 +60,7 @@ function recipeView(group, index) {
     element("h2", { id: `${id}-heading` }, group.recipe),
     ...(group.title ? [element("p", { class: "quiet" }, group.title)] : []),
     factsView(group.facts),
-    ...views.filter((view) => view !== null),
+    ...views.filter(there),
   );
 }
 
@@ -186,6 +97,7 @@ function followServer(version) {
 function show(data) {
   document.title = `asni: ${data.name}`;
   const count = data.groups.reduce((sum, group) => sum + group.runs.length, 0);
+  document.body.append(hatches());
   document
     .getElementById("report")
     .append(

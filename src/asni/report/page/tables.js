@@ -110,7 +110,7 @@ function overSeeds(group) {
       spread: spread(accuracies),
       nonzeros: mean(runs.map((run) => run.nonzeros)),
     };
-    return { stage, precision, finished, paper, seeds: runs.length, ...means };
+    return { stage, precision, finished, paper, runs, seeds: runs.length, ...means };
   });
 }
 

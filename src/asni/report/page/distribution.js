@@ -1,0 +1,86 @@
+// The weights of the whole network, overlaid: before any training, dense, and as each method left them.
+
+const COMPARED = ["dense", "asni-1", "asni-2"];
+
+function distributionView(group, id) {
+  const { sets } = group.distribution;
+  const stageOf = ({ run }) => (run === null ? null : group.runs[run].stage);
+  const lookOf = (stage) => (stage === null ? group.initial : group.stages[stage]);
+  const stages = switches(
+    `${id}-distribution`,
+    "networks",
+    [...new Set(sets.map(stageOf))].map((stage) => ({
+      value: stage,
+      text: lookOf(stage).title,
+      off: stage !== null && !COMPARED.includes(stage),
+      key: lineKey(lookOf(stage)),
+    })),
+    () => chart.redraw(),
+  );
+  const seeds = [...new Set(sets.map(({ seed }) => seed))].sort((a, b) => a - b);
+  const seedChooser = chooser(
+    `${id}-distribution-seed`,
+    seeds.map((seed) => [seed, seed]),
+    () => chart.redraw(),
+  );
+  const peak = element("p", { class: "quiet" });
+  const chart = distributionChart(group.distribution, peak, () =>
+    sets
+      .filter((set) => set.seed === Number(seedChooser.value) && stages.on(stageOf(set)))
+      .map((set) => ({
+        name: set.run === null ? `${group.initial.title}, seed ${set.seed}` : runName(group, group.runs[set.run]),
+        look: lookOf(stageOf(set)),
+        counts: set.counts,
+        y: scaled(set.counts, 100 / set.weights),
+      })),
+  );
+  return element(
+    "div",
+    { class: "card" },
+    element("h3", {}, "Weights of the whole network (% of its own, by bin)"),
+    element("div", { class: "pick" }, labelled("seed", seedChooser)),
+    chart.place,
+    peak,
+    stages.view,
+    element("p", { class: "quiet" }, "Pruned weights are left out."),
+  );
+}
+
+/** `series()` gives what is to be drawn now: [{name, look, counts, y}], a value for each bin. */
+function distributionChart({ width: bin, first, sets }, peak, series) {
+  const count = sets[0].counts.length;
+  const edge = (index) => (first + index) * bin;
+  const middles = Array.from({ length: count }, (_, index) => edge(index + 0.5));
+  return readableChart("distribution of the weights", (width, height) => {
+    const lines = series();
+    const { top, note } = fittedPeak(lines);
+    peak.textContent = note;
+    const x = axis(edge(0), edge(count), MARGIN.left, width - MARGIN.right),
+      y = axis(0, top, height - MARGIN.bottom, MARGIN.top);
+    const across = ticks(edge(0), edge(count), width / 70);
+    const drawn = lines.map((line) => drawnLine({ ...line, x: middles }, x, y));
+    return {
+      parts: [...frame(width, height, x, y, across, ticks(0, top, 5), { x: "weight" }), clipped(width, height, drawn)],
+      stops: {
+        count,
+        at: (index) => ({ x: x(middles[index]) }),
+        tell: (index) => [
+          element("b", {}, `${compact(edge(index))} to ${compact(edge(index + 1))}`),
+          ...toldLines(lines, (line) => `${percent(line.y[index])} (${whole(line.counts[index])})`),
+        ],
+      },
+    };
+  });
+}
+
+/** Weight decay can pile a network up at zero: a peak that would flatten all others leaves the chart, and is told. */
+function fittedPeak(lines) {
+  const peaks = lines.map(({ name, y }) => ({ name, height: highest(y) })).sort((a, b) => b.height - a.height);
+  const [highestPeak, next] = peaks;
+  const room = next ? 2.5 * next.height : 0;
+  const cut = 0 < room && room < highestPeak.height;
+  return {
+    top: 1.05 * (cut ? room : (highestPeak?.height ?? 0)) || 1,
+    note: cut ? `${highestPeak.name} peaks at ${percent(highestPeak.height)}.` : "",
+  };
+}
