@@ -69,6 +69,7 @@ def resnets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for nonzeros, asked in {1000: recipe(), 4000: recipe().override(sparsity=0.5)}.items():
         for seed in (0, 1):
             for stage, lost in {"dense": 0, "asni-1": 1, "asni-2": 2, "snip": 5, "lottery-round-2": 3}.items():
+                scale = np.float32(4 if stage == "snip" else 1 - seed / 4)
                 make_run(
                     runs / f"{nonzeros}" / f"seed-{seed}" / stage,
                     asked=asked,
@@ -79,7 +80,7 @@ def resnets(tmp_path_factory: pytest.TempPathFactory) -> Path:
                         "nonzeros": 10_000 if stage == "dense" else nonzeros,
                         **({"accuracy": float("nan")} if (stage, seed) == ("snip", 1) else {}),
                     },
-                    weights={f"{name}.weight": WEIGHT * np.float32(1 - seed / 4) for name in RESNET},
+                    weights={f"{name}.weight": WEIGHT * scale for name in RESNET},
                     initial={"conv1.weight": WEIGHT / np.float32(2 + seed)},
                 )
     html = runs.parent / "report.html"
@@ -212,6 +213,7 @@ def test_another_network_can_join_the_overlay(opened_resnets: Any) -> None:
     networks = card(opened_resnets, "#recipe-0-distribution-seed")
     networks.find_element("css selector", "input:not(:checked)").click()
     assert len(lines(networks)) == 5
+    assert "SNIP, seed 0: 100.00 % lie outside." in networks.text
 
 
 def test_the_arrow_keys_read_the_share_of_weights_in_a_bin(opened_resnets: Any) -> None:

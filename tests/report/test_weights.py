@@ -68,6 +68,16 @@ def test_trainings_on_the_way_to_a_method_are_not_among_the_networks(tmp_path: P
     assert [stage for stage, about in group["stages"].items() if about["last"]] == shown
 
 
+def test_the_bins_reach_as_far_as_the_networks_of_the_paper(tmp_path: Path) -> None:
+    make_run(tmp_path / "asni-1", weights=random(0, 0.1))
+    make_run(tmp_path / "far", stage="snip", weights=random(1, 10.0))
+    distribution = group_of(tmp_path)["distribution"]
+    assert -0.5 < distribution["first"] * distribution["width"] < -0.2
+    assert [each["compared"] for each in distribution["sets"]] == [True, False]
+    assert [each["weights"] for each in distribution["sets"]] == [4000, 4000]
+    assert sum(distribution["sets"][1]["counts"]) < 400
+
+
 def test_a_network_that_died_does_not_coarsen_the_others(tmp_path: Path) -> None:
     make_run(tmp_path / "dead", stage="snip", weights={"first.weight": np.zeros((2, 2), np.float32)})
     make_run(tmp_path / "run", weights=pruned(0, 0.01))

@@ -12,6 +12,7 @@ from asni.figures.weights import SHOWN
 from asni.report.collecting import ShownRun
 from asni.report.rounds import is_last
 
+_COMPARED = ("dense", "asni-1", "asni-2")
 _SHOWN_OF_LAYER = 0.999  # a few far weights would press the others into one bar
 
 
@@ -45,16 +46,18 @@ def distribution(runs: Sequence[ShownRun], bins: int) -> dict[str, Any] | None:
     """Whole networks, all in the same bins: the initial one of each seed, then what each method gave.
 
     None where no network is left to show. A set without a `run`, which is a place in `runs`, is an initial network.
+    The bins reach as far as the networks that the paper compares.
     """
     initial = {run.seed: run.initial for run in runs if run.initial is not None}
-    sets = [({"seed": seed, "run": None}, counted) for seed, counted in initial.items()]
+    sets = [({"seed": seed, "run": None, "compared": True}, counted) for seed, counted in initial.items()]
     for place, run in enumerate(runs):
         if run.network is not None and is_last(run.stage):
-            sets.append(({"seed": run.seed, "run": place}, run.network))
+            sets.append(({"seed": run.seed, "run": place, "compared": run.stage in _COMPARED}, run.network))
     sets = [(whose, counted) for whose, counted in sets if counted.total]
     if not sets:
         return None
-    reach = max(counted.reach(SHOWN) for _, counted in sets)
+    compared = [counted for whose, counted in sets if whose["compared"]]
+    reach = max(counted.reach(SHOWN) for counted in compared or [counted for _, counted in sets])
     width = _width([counted for _, counted in sets], reach, 2 * bins)  # a line is read finer than bars
     shown = [{**whose, "weights": each.total, "counts": _on_grid(each, width, reach)} for whose, each in sets]
     return {"width": width, "first": -math.ceil(reach / width), "sets": shown}

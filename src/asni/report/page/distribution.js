@@ -1,7 +1,5 @@
 // The weights of the whole network, overlaid: before any training, dense, and as each method left them.
 
-const COMPARED = ["dense", "asni-1", "asni-2"];
-
 function distributionView(group, id) {
   const { sets } = group.distribution;
   const stageOf = ({ run }) => (run === null ? null : group.runs[run].stage);
@@ -9,10 +7,10 @@ function distributionView(group, id) {
   const stages = switches(
     `${id}-distribution`,
     "networks",
-    [...new Set(sets.map(stageOf))].map((stage) => ({
+    [...new Map(sets.map((set) => [stageOf(set), set.compared]))].map(([stage, compared]) => ({
       value: stage,
       text: lookOf(stage).title,
-      off: stage !== null && !COMPARED.includes(stage),
+      off: !compared,
       key: lineKey(lookOf(stage)),
     })),
     () => chart.redraw(),
@@ -23,8 +21,8 @@ function distributionView(group, id) {
     seeds.map((seed) => [seed, seed]),
     () => chart.redraw(),
   );
-  const peak = element("p", { class: "quiet" });
-  const chart = distributionChart(group.distribution, peak, () =>
+  const note = element("p", { class: "quiet" });
+  const chart = distributionChart(group.distribution, note, () =>
     sets
       .filter((set) => set.seed === Number(seedChooser.value) && stages.on(stageOf(set)))
       .map((set) => ({
@@ -32,6 +30,7 @@ function distributionView(group, id) {
         look: lookOf(stageOf(set)),
         counts: set.counts,
         y: scaled(set.counts, 100 / set.weights),
+        outside: 100 * (1 - set.counts.reduce((sum, count) => sum + count, 0) / set.weights),
       })),
   );
   return element(
@@ -40,21 +39,20 @@ function distributionView(group, id) {
     element("h3", {}, "Weights of the whole network (% of its own, by bin)"),
     element("div", { class: "pick" }, labelled("seed", seedChooser)),
     chart.place,
-    peak,
     stages.view,
-    element("p", { class: "quiet" }, "Pruned weights are left out."),
+    note,
   );
 }
 
-/** `series()` gives what is to be drawn now: [{name, look, counts, y}], a value for each bin. */
-function distributionChart({ width: bin, first, sets }, peak, series) {
+/** `series()` gives what is to be drawn now: [{name, look, counts, y, outside}], a value for each bin. */
+function distributionChart({ width: bin, first, sets }, note, series) {
   const count = sets[0].counts.length;
   const edge = (index) => (first + index) * bin;
   const middles = Array.from({ length: count }, (_, index) => edge(index + 0.5));
   return readableChart("distribution of the weights", (width, height) => {
     const lines = series();
-    const { top, note } = fittedPeak(lines);
-    peak.textContent = note;
+    const { top, told } = fittedPeak(lines);
+    note.textContent = ["Pruned weights are left out.", ...told, ...farWeights(lines)].join(" ");
     const x = axis(edge(0), edge(count), MARGIN.left, width - MARGIN.right),
       y = axis(0, top, height - MARGIN.bottom, MARGIN.top);
     const across = ticks(edge(0), edge(count), width / 70);
@@ -76,11 +74,14 @@ function distributionChart({ width: bin, first, sets }, peak, series) {
 /** Weight decay can pile a network up at zero: a peak that would flatten all others leaves the chart, and is told. */
 function fittedPeak(lines) {
   const peaks = lines.map(({ name, y }) => ({ name, height: highest(y) })).sort((a, b) => b.height - a.height);
-  const [highestPeak, next] = peaks;
+  const [first, next] = peaks;
   const room = next ? 2.5 * next.height : 0;
-  const cut = 0 < room && room < highestPeak.height;
-  return {
-    top: 1.05 * (cut ? room : (highestPeak?.height ?? 0)) || 1,
-    note: cut ? `${highestPeak.name} peaks at ${percent(highestPeak.height)}.` : "",
-  };
+  return 0 < room && room < first.height
+    ? { top: 1.05 * room, told: [`${first.name} peaks at ${percent(first.height)}.`] }
+    : { top: 1.05 * (first?.height || 1), told: [] };
+}
+
+function farWeights(lines) {
+  const far = lines.filter(({ outside }) => outside >= 1);
+  return far.map(({ name, outside }) => `${name}: ${percent(outside)} lie outside.`);
 }
