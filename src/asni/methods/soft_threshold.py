@@ -77,11 +77,11 @@ def soft_threshold(trainer: "Trainer") -> "Run":
     The trainings of the search stay beside it as str-search-1, str-search-2 and so on, and its search.json counts
     them: they are the price of a method that cannot be told a sparsity.
     """
-    unit = decay_unit(trainer)
+    slowest = slowest_decay(trainer)
     trainings: list[dict[str, float]] = []
 
-    def weights_at(way: float) -> int:
-        decay = way * unit
+    def weights_at(earlier: float) -> int:
+        decay = slowest * 10**earlier
         stage = f"str-search-{len(trainings) + 1}"
         run = trainer.train(
             stage, lambda model, optimizer: STR(model, optimizer, decay=decay), settings={"decay": decay}
@@ -90,17 +90,18 @@ def soft_threshold(trainer: "Trainer") -> "Run":
         trainings.append({"decay": decay, "weights": weights, "steps": run.result["steps"]})
         return weights
 
-    # Without the loss, s ends at START * exp(-way): from -8, where the threshold is next to nothing, to -0.0001.
-    search(weights_at, trainer.keep, low=math.log(-START / 8), high=math.log(-START / 1e-4), tolerance=TOLERANCE)
+    # From a threshold that rises only at the very end to one that is there after a tenth of the training.
+    search(weights_at, trainer.keep, low=0, high=1, tolerance=TOLERANCE)
     run = trainer.take("str", f"str-search-{len(trainings)}", {"decay": trainings[-1]["decay"]})
     if trainer.fabric.is_global_zero:
         write_json(run.directory / "search.json", {"wanted": trainer.keep, "trainings": trainings})
     return run
 
 
-def decay_unit(trainer: "Trainer") -> float:
-    """The decay under which s shrinks by the factor e over the whole training."""
+def slowest_decay(trainer: "Trainer") -> float:
+    """Under this one, without the loss, s comes to -8 at the end, where the threshold is still next to nothing."""
     from asni.recipes import lr_at
 
     training = trainer.recipe.training
-    return 1 / (trainer.steps_per_epoch * sum(lr_at(training, epoch) for epoch in range(training.epochs)))
+    lr_sum = trainer.steps_per_epoch * sum(lr_at(training, epoch) for epoch in range(training.epochs))
+    return math.log(-START / 8) / lr_sum
