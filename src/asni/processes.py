@@ -4,6 +4,7 @@ They are started by torchrun, or by Lightning Fabric from the first one. What is
 the command line asks for its rank before it knows whether anything will be trained.
 """
 
+import atexit
 import logging
 import os
 from collections.abc import Iterator
@@ -56,6 +57,9 @@ def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32")
     except (MisconfigurationException, RuntimeError) as error:
         raise UsageError(f"cannot train on {each} x '{device}': {error}") from error
     fabric.launch()
+    if fabric.world_size > 1:
+        # Fabric does so for NCCL alone, but the threads of gloo, too, can abort an interpreter that ends before them.
+        atexit.register(_leave_group)
     return fabric
 
 
@@ -88,6 +92,13 @@ def is_lost_peer(error: RuntimeError) -> bool:
     from torch.distributed import DistError
 
     return isinstance(error, DistError) or "/gloo/" in str(error)
+
+
+def _leave_group() -> None:
+    from torch.distributed import destroy_process_group, is_initialized
+
+    if is_initialized():
+        destroy_process_group()
 
 
 def _by_torchrun() -> bool:

@@ -56,8 +56,12 @@ def mortal(shape, classes):
 
 
 def run_asni(folder: Path, *arguments: str, launcher: tuple[str, ...] = (), **environment: str) -> tuple[int, str, str]:
+    return run_python(folder, *launcher, "asni", *arguments, **environment)
+
+
+def run_python(folder: Path, *module: str, **environment: str) -> tuple[int, str, str]:
     answer = subprocess.run(
-        [sys.executable, "-m", *launcher, "asni", *arguments],
+        [sys.executable, "-m", *module],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": SOURCES, "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,
@@ -65,6 +69,21 @@ def run_asni(folder: Path, *arguments: str, launcher: tuple[str, ...] = (), **en
         check=False,
     )
     return answer.returncode, answer.stdout, answer.stderr
+
+
+# The first to be registered is the last to be called.
+LEAVING = """
+import atexit, os
+import torch
+from asni.processes import make_fabric
+
+@atexit.register
+def tell():
+    print(os.environ["LOCAL_RANK"], torch.distributed.is_initialized(), flush=True)
+
+make_fabric("cpu", 2)
+assert torch.distributed.is_initialized()
+"""
 
 
 def write_recipe(
@@ -143,3 +162,9 @@ def test_what_stops_process_0_stops_all_with_one_message(tmp_path: Path) -> None
         )
     assert (status, output) == (1, "")
     assert messages == "asni: another process is working in taken. Wait for it, or choose another --out.\n"
+
+
+def test_every_process_leaves_the_group_before_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "leaving.py").write_text(LEAVING)
+    status, output, messages = run_python(tmp_path, "leaving")
+    assert (status, sorted(output.splitlines())) == (0, ["0 False", "1 False"]), messages
