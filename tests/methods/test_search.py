@@ -1,6 +1,7 @@
 """The search finds a setting, tells how many trainings it took, and says so when there is none."""
 
 import math
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -55,3 +56,18 @@ def test_a_number_out_of_reach_is_an_error_that_says_how_near_it_came_after_tryi
     with pytest.raises(AsniError, match=r"5 trainings came no nearer to 900 weights than 600\."):
         search(weights_at, 900, low=0, high=1, tolerance=0.02)
     assert tried[-1] == 0
+
+
+def test_settings_that_are_all_but_equal_and_share_their_luck_hold_up_few_of_many_searches() -> None:
+    arrived = 0
+    for wanted in range(3_000, 9_000, 30):
+        numbers, luck = Random(wanted), dict[int, float]()
+
+        def weights_at(setting: float, numbers: Random = numbers, luck: dict[int, float] = luck) -> int:
+            share = luck.setdefault(round(setting / 0.001), numbers.gauss(1, 0.05))
+            return round(50_000 * math.exp(-5 * setting) * share)
+
+        with suppress(AsniError):
+            search(weights_at, wanted, low=0, high=1, tolerance=0.02)
+            arrived += 1
+    assert arrived >= 180, "of 200"

@@ -2,14 +2,18 @@
 
 import math
 from collections.abc import Callable, Mapping
-from statistics import linear_regression
+from itertools import count, pairwise
+from statistics import mean
 
 from asni.errors import AsniError
 
 TRAININGS = 15
 ONE_SIDED = 4
-NEAR = 0.2
-NEAREST = 3
+
+# How far, in the logarithm of the number of weights, tries lie from the wanted number.
+NEAR = 0.15
+IN_SIGHT = 1.2
+BEYOND_CHANCE = 0.2
 
 
 def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high: float, tolerance: float) -> float:
@@ -19,8 +23,8 @@ def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high:
     two nearest tries ended with meets the wanted number, or in the middle after two tries on the same side of it. After
     four, and none on the other side, it is the end itself: what that does not reach, nothing between will.
 
-    Near the number chance decides: a hair's difference in the setting can move a training's end by some per cent. There
-    the line goes through the three nearest tries; closing in on two would trust that each is on its side by right.
+    Near the number chance decides: a hair's difference in the setting can move a training's end by some per cent, and
+    closing in on two tries would trust that each is on its side by right. There the next try follows the trend of all.
 
     >>> round(search(lambda setting: round(1000 * 2 ** -setting), 100, low=0, high=10, tolerance=0.02), 2)
     3.32
@@ -31,13 +35,11 @@ def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high:
     for _ in range(TRAININGS):
         stuck = len(sides) > 1 and sides[-1] == sides[-2]
         last = len(sides) >= ONE_SIDED and len({*sides}) == 1
-        near = above[1] <= (1 + NEAR) * wanted and below[1] >= (1 - NEAR) * wanted
         if last:
             setting = high if sides[0] else low
-        elif near and (fitted := _on_line(tried, wanted)) not in tried:
-            setting = fitted
         else:
-            setting = (above[0] + below[0]) / 2 if stuck else _between(above, below, wanted)
+            closing = (above[0] + below[0]) / 2 if stuck else _between(above, below, wanted)
+            setting = _despite_chance(closing, tried, wanted, tolerance / 4)
         tried[setting] = weights = weights_at(setting)
         if abs(weights - wanted) <= tolerance * wanted:
             return setting
@@ -63,8 +65,26 @@ def _between(above: tuple[float, float], below: tuple[float, float], wanted: int
     return low + (high - low) * min(max(share, 0.05), 0.95)
 
 
-def _on_line(tried: Mapping[float, int], wanted: int) -> float:
-    some = [(math.log(weights / wanted), setting) for setting, weights in tried.items() if weights]
-    nearest = sorted(some, key=lambda each: abs(each[0]))[:NEAREST]
-    settings = [setting for _, setting in nearest]
-    return min(max(linear_regression(*zip(*nearest, strict=True)).intercept, min(settings)), max(settings))
+def _despite_chance(closing: float, tried: Mapping[float, int], wanted: int, apart: float) -> float:
+    """`closing`, or the next setting along the trend where chance shows: where a higher setting has left more weights,
+    or where `closing` and a setting that was tried are less than half of `apart` from each other on the trend.
+
+    The trend has its slope from the two outermost tries in sight, and its height from the mean of the near ones. A try
+    along it stays `apart` from all others, since settings that are all but equal may share their luck.
+    """
+    misses = [(setting, math.log(weights / wanted)) for setting, weights in sorted(tried.items()) if weights]
+    in_sight = [each for each in misses if abs(each[1]) <= IN_SIGHT]
+    near = [each for each in in_sight if abs(each[1]) <= NEAR]
+    if not near or in_sight[0][1] - in_sight[-1][1] < BEYOND_CHANCE:
+        return closing
+    (first, most), (last, fewest) = in_sight[0], in_sight[-1]
+    slope = (fewest - most) / (last - first)
+    step = apart / -slope
+    falls = all(after <= before for (_, before), (_, after) in pairwise(in_sight))
+    if falls and all(abs(closing - setting) >= step / 2 for setting in tried):
+        return closing
+    crossing = mean(setting for setting, _ in near) - mean(miss for _, miss in near) / slope
+    around = (crossing + sign * steps * step for steps in count() for sign in (1, -1))
+    # A shade less than a step, for the rounding of what lies exactly one step apart.
+    setting = next(each for each in around if all(abs(each - other) > 0.99 * step for other in tried))
+    return setting if first < setting < last else closing
