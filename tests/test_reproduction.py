@@ -41,6 +41,15 @@ def test_what_is_no_row_is_refused(asked: str, said: str) -> None:
         chosen_rows(["1", asked])
 
 
+def test_a_recipe_of_unknown_data_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(
+        'dataset = "cifra10"\nnetwork = "fc"\n[training]\nepochs = 2\nbatch_size = 50\noptimizer = "adam"\n'
+        "lr = 0.1\n[pruning]\nsparsity = 0.9\n[paper]\ndense = 90.0\n"
+    )
+    with pytest.raises(UsageError, match="did you mean 'cifar10'"):
+        chosen_rows([str(tmp_path / "own.toml")])
+
+
 def test_two_files_of_one_name_would_share_directories(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
@@ -54,13 +63,13 @@ def test_two_files_of_one_name_would_share_directories(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("scale", "epochs"), [(0.2, 10), (0.001, 2), (1.0, 50), (2.0, 100), (0.53, 26)])
 def test_scale_multiplies_the_epochs_down_to_two(scale: float, epochs: int) -> None:
-    assert length(RECIPE, epochs=None, scale=scale).training.epochs == epochs
+    assert length(RECIPE, scale=scale).training.epochs == epochs
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_scale_that_is_no_length_is_refused(scale: float) -> None:
     with pytest.raises(UsageError, match=r"--scale .* must be above 0"):
-        length(RECIPE, epochs=None, scale=scale)
+        length(RECIPE, scale=scale)
 
 
 def test_epochs_and_scale_exclude_each_other() -> None:
@@ -79,8 +88,8 @@ def finish(job: Job, accuracies: dict[str, float]) -> None:
         (run.directory / "result.json").write_text(json.dumps(result))
 
 
-def made(root: Path, seeds: int, *, epochs: int | None = None) -> list[Job]:
-    return jobs_of(RECIPE.override(epochs=epochs), seeds, "fp32", root)
+def made(root: Path, seeds: int, *, epochs: int | None = None, steps_per_epoch: int | None = None) -> list[Job]:
+    return jobs_of(RECIPE.override(epochs=epochs, steps_per_epoch=steps_per_epoch), seeds, "fp32", root)
 
 
 def lines(jobs: list[Job]) -> dict[str, dict[str, Any]]:
@@ -110,6 +119,20 @@ def test_a_shortened_row_is_marked_in_data_and_on_the_page(tmp_path: Path) -> No
     shown = table([(RECIPE, jobs)])
     assert {(row["shortened"], row["epochs"], row["paper_epochs"]) for row in shown.rows} == {(True, 10, 50)}
     assert {cells[-1] for cells in shown.cells} == {"shortened (10 of 50)"}
+
+
+def test_epochs_of_fewer_steps_are_a_shortened_row_too(tmp_path: Path) -> None:
+    shown = table([(RECIPE, made(tmp_path, 1, epochs=50, steps_per_epoch=100))])
+    assert {(row["shortened"], row["steps_per_epoch"], row["paper_steps_per_epoch"]) for row in shown.rows} == {
+        (True, 100, 1_000)
+    }
+    assert {cells[-1] for cells in shown.cells} == {"shortened (50 of 50, 100 of 1,000 steps each)"}
+
+
+def test_more_steps_than_the_papers_are_a_lengthened_row_in_fewer_epochs_too(tmp_path: Path) -> None:
+    shown = table([(RECIPE, made(tmp_path, 1, epochs=26, steps_per_epoch=2_000))])
+    assert {row["shortened"] for row in shown.rows} == {False}
+    assert {cells[-1] for cells in shown.cells} == {"lengthened (26 of 50, 2,000 of 1,000 steps each)"}
 
 
 def test_only_seeds_with_all_four_variants_count_so_that_means_stay_paired(tmp_path: Path) -> None:

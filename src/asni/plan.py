@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from asni import networks
-from asni.datasets import INFO
-from asni.errors import unknown
+from asni.datasets import info_of
 from asni.hold import mask_bytes
 from asni.masks import prunable
 from asni.recipes import Recipe
@@ -22,9 +21,7 @@ def plan(recipe: Recipe) -> dict[str, Any]:
     >>> plan(load("mnist-fc"))["nonzeros"]
     8330
     """
-    if recipe.dataset not in INFO:
-        raise unknown("dataset", recipe.dataset, INFO)
-    info = INFO[recipe.dataset]
+    info = info_of(recipe.dataset)
     with torch.device("meta"):
         model = networks.build(recipe.network, info.shape, info.classes, recipe.network_options)
     parameters = sum(parameter.numel() for parameter in model.parameters())

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from asni.datasets import info_of
 from asni.errors import UsageError, unknown
 from asni.recipes import Recipe, load, names
 from asni.runs import Job, home_of
@@ -48,7 +49,9 @@ def chosen_rows(asked: Sequence[str]) -> list[str]:
 
 def _recipes_of(asked: str) -> list[str]:
     if asked.endswith(".toml") or "/" in asked or asked in names():
-        if not _has_accuracies(load(asked)):
+        recipe = load(asked)
+        info_of(recipe.dataset)
+        if not _has_accuracies(recipe):
             raise UsageError(f"{asked}: has no [paper] numbers to set beside ours; use `asni investigate {asked}`.")
         return [asked]
     by_row = _names_by_row()
@@ -77,10 +80,12 @@ def _of_paper(recipe: Recipe, variant: str) -> float | None:
     return printed
 
 
-def length(recipe: Recipe, *, epochs: int | None, scale: float | None) -> Recipe:
+def length(
+    recipe: Recipe, *, epochs: int | None = None, scale: float | None = None, steps_per_epoch: int | None = None
+) -> Recipe:
     """The recipe in the length that was asked; `scale` multiplies its epochs, down to two.
 
-    >>> length(load("mnist-fc"), epochs=None, scale=0.2).variant_name
+    >>> length(load("mnist-fc"), scale=0.2).variant_name
     'mnist-fc--epochs-10'
     """
     if epochs is not None and scale is not None:
@@ -90,7 +95,7 @@ def length(recipe: Recipe, *, epochs: int | None, scale: float | None) -> Recipe
             raise UsageError(f"--scale {scale:g}: must be above 0, such as 0.2 for a fifth of the epochs.")
         own = recipe.training.epochs
         epochs = max(round(scale * own), min(2, own))
-    return recipe.override(epochs=epochs)
+    return recipe.override(epochs=epochs, steps_per_epoch=steps_per_epoch)
 
 
 def jobs_of(recipe: Recipe, seeds: int, precision: str, root: Path) -> list[Job]:
@@ -105,8 +110,8 @@ def table(rows: Iterable[tuple[Recipe, Sequence[Job]]]) -> Table:
 
 def _lines(recipe: Recipe, jobs: Sequence[Job]) -> list[dict[str, Any]]:
     finished = [job for job in jobs if investigated(job)]
-    epochs = jobs[0].recipe.training.epochs
-    return [line(recipe, variant, epochs, [_result(job, variant) for job in finished]) for variant in VARIANTS]
+    trained = jobs[0].recipe
+    return [line(recipe, variant, trained, [_result(job, variant) for job in finished]) for variant in VARIANTS]
 
 
 def _result(job: Job, variant: str) -> dict[str, Any]:
@@ -114,18 +119,20 @@ def _result(job: Job, variant: str) -> dict[str, Any]:
     return {**run.result, "directory": str(run.directory)}
 
 
-def line(recipe: Recipe, variant: str, epochs: int, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One variant of one recipe; without a finished seed, its own numbers are None.
+def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One variant of one recipe, `trained` in its own length; without a finished seed, its own numbers are None.
 
     >>> common = {"nonzeros": 8330, "seconds": 60.0, "directory": "runs"}
     >>> results = [{"accuracy": 96.0, **common}, {"accuracy": 97.0, **common}]
-    >>> short = line(load("mnist-fc"), "asni-1", 10, results)
+    >>> row = load("mnist-fc")
+    >>> short = line(row, "asni-1", length(row, epochs=10), results)
     >>> short["accuracy"], round(short["difference"], 2), short["paper_nonzeros"], short["length"]
     (96.5, -0.22, 8335, 'shortened (10 of 50)')
     """
-    paper, own = recipe.paper, recipe.training.epochs
+    paper = recipe.paper
     printed, over = _of_paper(recipe, variant), over_seeds(results, ("nonzeros", "seconds"))
-    mark = "shortened" if epochs < own else "lengthened"
+    epochs, steps = _epochs_and_steps(trained)
+    own_epochs, own_steps = _epochs_and_steps(recipe)
     return {
         "row": paper.row,
         "recipe": recipe.name,
@@ -135,7 +142,27 @@ def line(recipe: Recipe, variant: str, epochs: int, results: Sequence[Mapping[st
         "difference": None if printed is None or over["accuracy"] is None else over["accuracy"] - printed,
         "paper_nonzeros": paper.parameters if variant == "dense" else paper.nonzeros,
         "epochs": epochs,
-        "paper_epochs": own,
-        "shortened": epochs < own,
-        "length": number(own) if epochs == own else f"{mark} ({epochs} of {own})",
+        "paper_epochs": own_epochs,
+        "steps_per_epoch": steps,
+        "paper_steps_per_epoch": own_steps,
+        "shortened": epochs * steps < own_epochs * own_steps,
+        "length": _in_words((epochs, steps), (own_epochs, own_steps)),
     }
+
+
+def _epochs_and_steps(recipe: Recipe) -> tuple[int, int]:
+    """How many epochs, and of how many steps each."""
+    return recipe.training.epochs, recipe.steps_per_epoch(info_of(recipe.dataset).train)
+
+
+def _in_words(trained: tuple[int, int], own: tuple[int, int]) -> str:
+    """The length of a training beside the paper's.
+
+    >>> _in_words((25, 1000), (25, 1000)), _in_words((5, 200), (25, 1000))
+    ('25', 'shortened (5 of 25, 200 of 1,000 steps each)')
+    """
+    if trained == own:
+        return number(own[0])
+    each = f", {number(trained[1])} of {number(own[1])} steps each" if trained[1] != own[1] else ""
+    mark = "shortened" if math.prod(trained) < math.prod(own) else "lengthened"
+    return f"{mark} ({trained[0]} of {own[0]}{each})"

@@ -52,6 +52,13 @@ def test_rows_side_by_side_one_of_which_fails(
     starts = [load_file(home / variant / "initial.safetensors") for variant in ("dense", "asni-1")]
     assert all((starts[0][name] == starts[1][name]).all() for name in starts[0])
 
+    quick = command("reproduce", "good.toml", "--epochs", "2", "--steps-per-epoch", "3", "--json")
+    assert quick.status == 0
+    assert {(row["epochs"], row["steps_per_epoch"], row["shortened"]) for row in json.loads(quick.out)} == {
+        (2, 3, True)
+    }
+    assert json.loads(Path("runs/good--epochs-2--steps-per-epoch-3/seed-0/dense/result.json").read_text())["steps"] == 6
+
     again = command("reproduce", "good.toml", "--epochs", "1", "--json")
     assert again.status == 0
     assert "already done" in again.err

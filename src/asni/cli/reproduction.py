@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from asni.cli.options import RUNS, AsJson, Device, Jobs, PrecisionName, Root, Save, Seeds
+from asni.cli.options import RUNS, AsJson, Device, Jobs, PrecisionName, Root, Save, Seeds, StepsPerEpoch
 from asni.cli.output import show
 from asni.overview import Overview, standings
 from asni.recipes import load
@@ -27,6 +27,7 @@ def reproduce(
         int | None, typer.Option(help="Train every row this long, instead of as long as the paper.")
     ] = None,
     scale: Annotated[float | None, typer.Option(help="Multiply the paper's epochs, such as by 0.2.")] = None,
+    steps_per_epoch: StepsPerEpoch = None,
     jobs: Jobs = 1,
     device: Device = "auto",
     precision: PrecisionName = "fp32",
@@ -41,7 +42,10 @@ def reproduce(
     Example: asni reproduce 1 5-7 --scale 0.2 --jobs 2 --save table.md
     """
     check_formats(save or [])
-    asked = {name: length(load(name), epochs=epochs, scale=scale) for name in chosen_rows(rows or [])}
+    asked = {
+        name: length(load(name), epochs=epochs, scale=scale, steps_per_epoch=steps_per_epoch)
+        for name in chosen_rows(rows or [])
+    }
     by_name = {name: jobs_of(recipe, seeds, precision, out) for name, recipe in asked.items()}
     failures = _train(by_name, jobs, device, out)
     show(table((load(name), own) for name, own in by_name.items()), save or [], as_json=as_json)
@@ -65,6 +69,8 @@ def _train(by_name: dict[str, list[Job]], at_once: int, device: str, out: Path) 
 
 
 def _command(name: str, job: Job, device: str, out: Path) -> Command:
-    length = ["--epochs", str(job.recipe.training.epochs)]
+    training = job.recipe.training
+    length = ["--epochs", str(training.epochs)]
+    length += [] if training.steps_per_epoch is None else ["--steps-per-epoch", str(training.steps_per_epoch)]
     asked = ["--seed", str(job.seed), *length, "--device", device, "--precision", job.precision, "--out", str(out)]
     return Command(standings(job)[0].job, ("investigate", name, *asked), job.directory_of("log.txt"))

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from asni.datasets import cifar10, digits, imagenet, mnist
-from asni.datasets.info import INFO, Dataset, Info
+from asni.datasets.info import INFO, Dataset, Info, info_of
 from asni.datasets.order import epoch_order
 from asni.errors import unknown
 
-__all__ = ["INFO", "Dataset", "Info", "epoch_order", "get", "load"]
+__all__ = ["INFO", "Dataset", "Info", "epoch_order", "get", "info_of", "load"]
 
 _GET: dict[str, Callable[[Path | None], Path]] = {
     "digits": digits.get,

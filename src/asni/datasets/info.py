@@ -6,6 +6,8 @@ from typing import Protocol
 
 from torch import Tensor
 
+from asni.errors import unknown
+
 
 @dataclass(frozen=True)
 class Info:
@@ -24,6 +26,17 @@ INFO = {
     "imagenet": Info((3, 224, 224), 1_000, 1_281_167, 50_000),
 }
 """The sizes as published, known before anything is fetched."""
+
+
+def info_of(name: str) -> Info:
+    """The published sizes of a dataset, by its name.
+
+    >>> info_of("mnist").train
+    60000
+    """
+    if name not in INFO:
+        raise unknown("dataset", name, INFO)
+    return INFO[name]
 
 
 class Dataset(Protocol):
