@@ -38,7 +38,7 @@ from asni.tables import check_formats
 
 
 class CountDone(Progress):
-    """Counts the trainings that were done before: a line for each of them would hide those that are not."""
+    """Counts the trainings that are found finished: a line for each of them would hide those that are not."""
 
     done = 0
 
@@ -124,5 +124,5 @@ def _train(
         rows += train(Trainer(Job(recipe, seed, precision, home.joinpath), fabric, progress), methods)
     if progress.done and rank() == 0:
         runs = next(iter(homes.values())).parent
-        print(f"{progress.done} of the trainings were done before, under {runs}", file=sys.stderr)
+        print(f"{progress.done} of the trainings were found finished under {runs}", file=sys.stderr)
     return rows
