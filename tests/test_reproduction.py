@@ -13,6 +13,19 @@ from asni.runs import RESULT, Job
 from asni.studies import VARIANTS
 
 RECIPE = load("mnist-fc")
+OWN = """
+dataset = "digits"
+network = "fc"
+[training]
+epochs = 2
+batch_size = 50
+optimizer = "adam"
+lr = 0.1
+[pruning]
+sparsity = 0.9
+[paper]
+dense = 90.0
+"""
 
 
 def test_the_default_is_all_of_mnist_and_cifar() -> None:
@@ -42,10 +55,7 @@ def test_what_is_no_row_is_refused(asked: str, said: str) -> None:
 
 
 def test_a_recipe_of_unknown_data_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
-    (tmp_path / "own.toml").write_text(
-        'dataset = "cifra10"\nnetwork = "fc"\n[training]\nepochs = 2\nbatch_size = 50\noptimizer = "adam"\n'
-        "lr = 0.1\n[pruning]\nsparsity = 0.9\n[paper]\ndense = 90.0\n"
-    )
+    (tmp_path / "own.toml").write_text(OWN.replace("digits", "cifra10"))
     with pytest.raises(UsageError, match="did you mean 'cifar10'"):
         chosen_rows([str(tmp_path / "own.toml")])
 
@@ -53,10 +63,7 @@ def test_a_recipe_of_unknown_data_is_refused_before_anything_is_trained(tmp_path
 def test_two_files_of_one_name_would_share_directories(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "own.toml").write_text(
-            'dataset = "digits"\nnetwork = "fc"\n[training]\nepochs = 2\nbatch_size = 50\noptimizer = "adam"\n'
-            "lr = 0.1\n[pruning]\nsparsity = 0.9\n[paper]\ndense = 90.0\n"
-        )
+        (tmp_path / folder / "own.toml").write_text(OWN)
     with pytest.raises(UsageError, match="have one name"):
         chosen_rows([str(tmp_path / folder / "own.toml") for folder in ("a", "b")])
 
