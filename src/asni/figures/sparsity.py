@@ -66,9 +66,8 @@ def _name_layers(axes: Axes, found: Sequence[Layer]) -> None:
                 label.set(horizontalalignment="right", rotation_mode="anchor")
         for number, layer in enumerate(found, 1):
             percent = 100 * layer.sparsity
-            axes.text(
-                number, 3, f"{percent:.1f}", ha="center", fontsize=6, color="white" if percent > 10 else style.BLACK
-            )
+            height, colour = (3.0, "white") if percent > 10 else (percent + 2, style.BLACK)
+            axes.text(number, height, f"{percent:.1f}", ha="center", fontsize=6, color=colour)
 
 
 def _short_names(names: Sequence[str]) -> list[str]:
