@@ -54,6 +54,15 @@ def count(masks: Mapping[str, Tensor]) -> int:
     return sum(int(mask.sum()) for mask in masks.values())
 
 
+def nearly_empty(masks: Mapping[str, Tensor]) -> list[str]:
+    """The layers that hardly anything passes: less than one living weight for every ten outputs.
+
+    >>> nearly_empty({"a": torch.tensor([[True, False]] + 19 * [[False, False]]), "b": torch.tensor([[True, False]])})
+    ['a']
+    """
+    return [name for name, mask in masks.items() if 10 * int(mask.sum()) < len(mask)]
+
+
 def keep_largest(
     scores: Mapping[str, Tensor],
     keep: int,

@@ -46,6 +46,14 @@ class Progress:
     def already_done(self, stage: str, directory: Path) -> None:
         self.console.print(f"{stage}: already done, in {directory}", soft_wrap=True, highlight=False)
 
+    def nearly_empty(self, stage: str, layer: str, left: int, weights: int) -> None:
+        self.console.print(
+            f"{stage}: {layer} has {left:,} of its {weights:,} weights left, and hardly anything passes it. "
+            "Prune less, or train longer: weights that have not learned yet are ranked by their initial scale alone.",
+            soft_wrap=True,
+            highlight=False,
+        )
+
 
 def summary(entry: Mapping[str, Any], epochs: int) -> str:
     """One epoch in one line."""

@@ -18,7 +18,7 @@ from asni.environment import environment
 from asni.errors import AsniError, StoppedError, UsageError
 from asni.evaluation import TEST_BATCH, count_correct
 from asni.files import read_checkpoint, write_checkpoint
-from asni.masks import count, prunable
+from asni.masks import count, nearly_empty, prunable
 from asni.processes import together
 from asni.progress import Bar, Progress
 from asni.pruner import Pruner
@@ -289,6 +289,9 @@ class _Round:
         if self.pruner is not None:
             masks = self.pruner.masks
             self.pruner.detach()
+            for name in nearly_empty(masks):
+                mask = masks[name]
+                self.trainer.progress.nearly_empty(self.stage, name, int(mask.sum()), mask.numel())
         last = self.metrics[-1]
         result = {
             "stage": self.stage,

@@ -1,16 +1,19 @@
 """What every method promises, whichever it is: a method is covered by being registered."""
 
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from torch import Tensor, nn
 
 from asni.errors import AsniError, StoppedError
 from asni.masks import count, prunable
 from asni.methods import METHODS
+from asni.progress import Progress
 from asni.runs import Run
 from asni.training import Plug, Trainer
 from tests.methods.small_recipe import OPTIMIZERS, small_recipe
@@ -56,6 +59,13 @@ def test_works_where_a_layer_is_emptied(method: str, shared: Path) -> None:
 def test_that_layer_is_emptied_by_a_global_threshold(shared: Path) -> None:
     run = METHODS["magnitude-retrain"](small_trainer(shared / "fading", small_recipe("fading")))
     assert not run.masks["3.weight"].any()
+
+
+def test_a_layer_that_nothing_passes_is_told_by_name(tmp_path: Path) -> None:
+    said = StringIO()
+    METHODS["asni"](small_trainer(tmp_path, small_recipe("fading"), progress=Progress(Console(file=said))))
+    assert "asni-1: 3.weight has 0 of its 96 weights left, and hardly anything passes it. Prune less" in said.getvalue()
+    assert said.getvalue().count("hardly anything passes") == 1
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
