@@ -66,8 +66,9 @@ def _name_layers(axes: Axes, found: Sequence[Layer]) -> None:
                 label.set(horizontalalignment="right", rotation_mode="anchor")
         for number, layer in enumerate(found, 1):
             percent = 100 * layer.sparsity
-            height, colour = (3.0, "white") if percent > 10 else (percent + 2, style.BLACK)
-            axes.text(number, height, f"{percent:.1f}", ha="center", fontsize=6, color=colour)
+            # On white, since it could be read neither through hatches nor on every colour.
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+            axes.text(number, 3 if percent > 10 else percent + 2, f"{percent:.1f}", ha="center", fontsize=6, bbox=box)
 
 
 def _short_names(names: Sequence[str]) -> list[str]:
