@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from asni.datasets import info_of
 from asni.errors import UsageError, unknown
 from asni.recipes import Recipe, load, names
 from asni.runs import Job, home_of
@@ -50,7 +49,7 @@ def chosen_rows(asked: Sequence[str]) -> list[str]:
 def _recipes_of(asked: str) -> list[str]:
     if asked.endswith(".toml") or "/" in asked or asked in names():
         recipe = load(asked)
-        info_of(recipe.dataset)
+        _epochs_and_steps(recipe)
         if not _has_accuracies(recipe):
             raise UsageError(f"{asked}: has no [paper] numbers to set beside ours; use `asni investigate {asked}`.")
         return [asked]
@@ -151,7 +150,9 @@ def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mappin
 
 
 def _epochs_and_steps(recipe: Recipe) -> tuple[int, int]:
-    """How many epochs, and of how many steps each."""
+    """How many epochs, and of how many steps each; refuses data that there is not."""
+    from asni.datasets import info_of
+
     return recipe.training.epochs, recipe.steps_per_epoch(info_of(recipe.dataset).train)
 
 
