@@ -49,7 +49,7 @@ class Progress:
     def nearly_empty(self, stage: str, layer: str, left: int, weights: int) -> None:
         self.console.print(
             f"{stage}: {layer} has {left:,} of its {weights:,} weights left, and hardly anything passes it. "
-            "Prune less, or train longer: weights that have not learned yet are ranked by their initial scale alone.",
+            "Prune less, or train longer before.",
             soft_wrap=True,
             highlight=False,
         )

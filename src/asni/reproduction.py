@@ -49,7 +49,7 @@ def chosen_rows(asked: Sequence[str]) -> list[str]:
 def _recipes_of(asked: str) -> list[str]:
     if asked.endswith(".toml") or "/" in asked or asked in names():
         recipe = load(asked)
-        _epochs_and_steps(recipe)
+        _epochs_and_steps(recipe)  # refuses data that there is not, before anything is trained
         if not _has_accuracies(recipe):
             raise UsageError(f"{asked}: has no [paper] numbers to set beside ours; use `asni investigate {asked}`.")
         return [asked]
@@ -150,7 +150,7 @@ def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mappin
 
 
 def _epochs_and_steps(recipe: Recipe) -> tuple[int, int]:
-    """How many epochs, and of how many steps each; refuses data that there is not."""
+    """How many epochs, and of how many steps each."""
     from asni.datasets import info_of
 
     return recipe.training.epochs, recipe.steps_per_epoch(info_of(recipe.dataset).train)
