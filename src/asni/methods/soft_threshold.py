@@ -25,9 +25,9 @@ class STR(Reparameterised):
 
     Weight decay on s, `s <- s * exp(-lr * decay)` in every step, draws the threshold from 0 towards 1/2 while the loss
     resists. The decay stands apart from the optimiser so that it does the same under Adam as under SGD. The weights
-    behind decay alike: without it they outgrow the threshold. Under Adam a decay of d holds every weight below 1/d, so
-    theirs is 1 at most: a training that is short in units of its learning rate would press all of them under any
-    threshold. It is the decay that decides the sparsity: there is none to ask for.
+    behind decay alike, as in the authors' code: without it they outgrow the threshold. Under Adam a decay of d holds
+    every weight below 1/d, so theirs is 1 at most: a training that is short in units of its learning rate would press
+    all of them under any threshold. It is the decay that decides the sparsity: there is none to ask for.
 
     >>> model = nn.Linear(2, 1)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 0.125]]))
