@@ -105,7 +105,7 @@ def directories(root: Path) -> Iterator[Path]:
 def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
     request = run_files.json_object(directory / "request.json")
     environment = _environment(directory, path, warnings)
-    recipe = _recipe(directory, environment)
+    recipe = run_files.recipe(directory)
     finished = (directory / "result.json").exists()
     metrics = run_files.metrics(directory)
     if not finished:
@@ -129,14 +129,6 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
     )
 
 
-def _recipe(directory: Path, environment: Mapping[str, Any]) -> Recipe:
-    try:
-        return run_files.recipe(directory)
-    except AsniError as error:
-        made_by = environment.get("asni", "of unknown version")
-        raise AsniError(f"this asni {version('asni')} cannot read what asni {made_by} wrote: {error}") from error
-
-
 def _asked(directory: Path, request: Mapping[str, Any], key: str, kind: type[Value]) -> Value:
     value = request.get(key)
     if type(value) is not kind:
@@ -150,9 +142,15 @@ def _environment(directory: Path, path: str, warnings: list[str]) -> dict[str, A
     except AsniError as error:
         warnings.append(f"{path} is shown without its environment: {error}")
         return {}
-    if found.get("asni") != version("asni"):
-        warnings.append(f"{path} was made by asni {found.get('asni', 'of unknown version')}, not {version('asni')}")
+    ours, theirs = version("asni"), str(found.get("asni", "of unknown version"))
+    if _series(theirs) != _series(ours):
+        raise AsniError(f"it was made by asni {theirs}, and asni {ours} may read something else into its numbers")
     return found
+
+
+def _series(release: str) -> list[str]:
+    """0.1 of 0.1.4: what releases of one series write means the same to all of them."""
+    return release.split(".")[:2]
 
 
 def _result(directory: Path) -> dict[str, float]:
