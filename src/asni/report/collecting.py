@@ -142,8 +142,10 @@ def _environment(directory: Path, path: str, warnings: list[str]) -> dict[str, A
     except AsniError as error:
         warnings.append(f"{path} is shown without its environment: {error}")
         return {}
-    ours, theirs = version("asni"), str(found.get("asni", "of unknown version"))
-    if _series(theirs) != _series(ours):
+    ours, theirs = version("asni"), found.get("asni")
+    if theirs is None:
+        warnings.append(f"{path} does not say which version of asni made it")
+    elif _series(str(theirs)) != _series(ours):
         raise AsniError(f"it was made by asni {theirs}, and asni {ours} may read something else into its numbers")
     return found
 
