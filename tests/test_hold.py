@@ -166,3 +166,42 @@ def test_channels_last_weights_are_masked_where_they_should_be() -> None:
     masks = half(model)
     Hold(model, optimizer, masks)
     assert torch.equal(model.weight != 0, masks["weight"])
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_weights_and_states_that_are_loaded_are_zero_again_after_the_next_step(
+    make: Callable[[Any], Optimizer],
+) -> None:
+    model = network()
+    optimizer = make(model.parameters())
+    step(model, optimizer)
+    dense = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    masks = half(model)
+    Hold(model, optimizer, masks)
+    model.load_state_dict(dense[0])
+    step(model, optimizer)
+    require_zero(model, optimizer, masks)
+    optimizer.load_state_dict(dense[1])
+    step(model, optimizer)
+    require_zero(model, optimizer, masks)
+
+
+def test_two_optimisers_share_the_masks_of_a_network() -> None:
+    model = network()
+    masks = half(model)
+    optimizers = [SGD(model[0].parameters(), lr=0.1, momentum=0.9), Adam(model[4].parameters(), lr=0.1)]
+    holds = [Hold(model, optimizer, masks) for optimizer in optimizers]
+    for _ in range(3):
+        model(torch.randn(5, 1, 8, 8)).square().sum().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+    assert [list(hold.masks) for hold in holds] == [["0.weight"], ["4.weight"]]
+    assert all(torch.equal(weight != 0, masks[name]) for name, weight in prunable(model).items())
+
+
+def test_a_mask_of_any_numbers_lives_where_they_are_not_zero() -> None:
+    model = nn.Linear(3, 1)
+    values = model.weight.detach().clone()
+    Hold(model, SGD(model.parameters(), lr=0.1), {"weight": torch.tensor([[255, 0, 1]], dtype=torch.uint8)})
+    assert torch.equal(model.weight, values * torch.tensor([[1.0, 0.0, 1.0]]))

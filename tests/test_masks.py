@@ -102,3 +102,20 @@ def test_a_shared_weight_is_counted_once() -> None:
 def test_a_network_without_such_layers_is_refused() -> None:
     with pytest.raises(AsniError, match="nothing to prune"):
         prunable(nn.ReLU())
+
+
+@pytest.mark.parametrize("coarse", [torch.bfloat16, torch.float16])
+def test_layers_of_different_formats_are_ranked_by_their_values(coarse: torch.dtype) -> None:
+    masks = keep_largest({"coarse": torch.tensor([1.0], dtype=coarse), "fine": torch.tensor([1.0001])}, 1)
+    assert (masks["coarse"].tolist(), masks["fine"].tolist()) == ([False], [True])
+
+
+def test_a_weight_that_is_computed_from_others_is_refused_by_name() -> None:
+    normed = nn.Sequential(nn.Linear(3, 2), nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)))
+    with pytest.raises(AsniError, match=r"'1.weight' is computed from other values .* Remove the parametrisation"):
+        prunable(normed)
+
+
+def test_a_weight_without_a_shape_is_refused_by_name() -> None:
+    with pytest.raises(AsniError, match=r"'0.weight' has no shape yet. Pass a batch"):
+        prunable(nn.Sequential(nn.LazyLinear(3)))

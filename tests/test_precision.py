@@ -11,6 +11,7 @@ from torch.amp import GradScaler
 from torch.optim import SGD, Adam, Optimizer
 
 from asni.errors import StoppedError, UsageError
+from asni.masks import count
 from asni.methods import METHODS
 from asni.methods.asni import ASNI
 from asni.processes import make_fabric
@@ -137,3 +138,12 @@ def test_bf16_is_another_training_with_the_same_nonzeros(tmp_path: Path) -> None
 def test_fp16_without_cuda_is_refused(device: str) -> None:
     with pytest.raises(UsageError, match="fp16 needs a CUDA device"):
         make_fabric(device, precision="fp16")
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_steps_that_the_scaler_skips_do_not_delay_the_pruning_beyond_the_end(tmp_path: Path, epochs: int) -> None:
+    short = recipe().override(epochs=epochs, steps_per_epoch=3)
+    fabric = half_precision_with_scaler()
+    trained = Trainer(Job(short, 0, "fp32", tmp_path.joinpath), fabric, Progress(Console(quiet=True)))
+    assert count(METHODS["asni"](trained).masks) == trained.keep
+    assert fabric.strategy.precision.state_dict()["scale"] < FIRST_SCALE, "steps were skipped"

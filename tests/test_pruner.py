@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -110,3 +111,81 @@ def test_nonsense_is_refused_by_name(method: Callable[..., Pruner], wrong: dict[
 def test_the_optimiser_of_another_model_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="trains no convolution or linear weight of the model"):
         PRUNERS[name](small_network(), OPTIMIZERS["sgd"](small_network().parameters()))
+
+
+@every_pruner
+def test_a_weight_that_another_optimiser_trains_is_left_to_it(name: str) -> None:
+    model = small_network()
+    *body, weight, bias = model.parameters()
+    optimizer, other = OPTIMIZERS["adam"](body), OPTIMIZERS["sgd"]([weight, bias])
+    pruner = PRUNERS[name](model, optimizer)
+    train(model, optimizer, range(STEPS), lambda _: other.step())
+    assert list(pruner.masks) == ["0.weight", "3.weight"]
+    assert weight.all()
+    assert all(not model.get_parameter(key)[~mask].any() for key, mask in pruner.masks.items())
+    assert name == "str" or sum(int(mask.sum()) for mask in pruner.masks.values()) == 9
+
+
+class Clipped(torch.optim.Adam):
+    """An optimiser of a user's own, on top of one of torch's."""
+
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
+        nn.utils.clip_grad_norm_([p for group in self.param_groups for p in group["params"]], 1e9)
+        return super().step(closure)
+
+
+@every_pruner
+def test_an_optimiser_that_calls_its_parent_is_seen_to_step_once(name: str) -> None:
+    plain, clipped = small_network(), small_network()
+    for model, kind in ((plain, torch.optim.Adam), (clipped, Clipped)):
+        optimizer = kind(model.parameters(), lr=0.01)
+        pruner = PRUNERS[name](model, optimizer)
+        train(model, optimizer, range(STEPS))
+        assert pruner.steps == STEPS
+    assert all(torch.equal(value, clipped.state_dict()[key]) for key, value in plain.state_dict().items())
+
+
+def test_a_step_that_failed_does_not_hide_the_next_ones() -> None:
+    model = small_network()
+    optimizer = Clipped(model.parameters(), lr=0.01)
+    pruner = PRUNERS["asni"](model, optimizer)
+
+    def fails() -> float:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        optimizer.step(fails)
+    train(model, optimizer, range(STEPS))
+    assert pruner.steps == STEPS
+
+
+class Noted(torch.optim.SGD):
+    """An optimiser whose step takes more than a closure."""
+
+    def step(self, closure: Callable[[], float], note: str = "") -> str:  # type: ignore[override]
+        super().step(closure)
+        return note
+
+
+def test_the_other_arguments_of_a_step_reach_the_optimiser() -> None:
+    model = small_network()
+    optimizer = Noted(model.parameters(), lr=0.01)
+    PRUNERS["asni"](model, optimizer)
+    assert optimizer.step(lambda: 0.0, "by place") == "by place"
+    assert optimizer.step(lambda: 0.0, note="by name") == "by name"
+    assert optimizer.step(closure=lambda: 0.0, note="both by name") == "both by name"
+
+
+def test_an_interval_of_no_steps_is_refused() -> None:
+    model = small_network()
+    with pytest.raises(UsageError, match="every is the number of steps between two updates, at least 1, not 0"):
+        RigL(model, OPTIMIZERS["sgd"](model.parameters()), sparsity=0.9, epochs=4, steps_per_epoch=10, every=0)
+
+
+@pytest.mark.parametrize(("epochs", "steps_per_epoch"), [(1, 131), (2, 33)])
+def test_gates_that_stay_soft_to_the_end_leave_what_was_asked(epochs: int, steps_per_epoch: int) -> None:
+    model = small_network()
+    optimizer = OPTIMIZERS["adam"](model.parameters())
+    pruner = Continuous(model, optimizer, sparsity=0.9, epochs=epochs, steps_per_epoch=steps_per_epoch, search=1.0)
+    train(model, optimizer, range(epochs * steps_per_epoch))
+    assert sum(int(mask.sum()) for mask in pruner.masks.values()) == 10

@@ -86,6 +86,17 @@ def test_detached_it_leaves_the_optimiser_and_the_folded_network_behind(method: 
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_it_finds_its_scores_among_groups_that_are_as_long(method: str) -> None:
+    model = nn.Sequential(nn.Linear(6, 8, bias=False), nn.Linear(8, 2, bias=False))
+    optimizer = OPTIMIZERS["adam"](model.parameters())
+    pruner = METHODS[method](model, optimizer)
+    train(model, optimizer, range(3))
+    pruner.detach()
+    (group,) = optimizer.param_groups
+    assert all(left is right for left, right in zip(group["params"], model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_the_scores_have_no_weight_decay_of_the_optimiser_and_the_rate_of_the_weights(method: str) -> None:
     model = small_network()
     optimizer = OPTIMIZERS["sgd"](model.parameters())

@@ -139,3 +139,14 @@ def test_a_weight_that_the_output_does_not_depend_on_scores_nothing() -> None:
     for flow in (scores.snip(model, *batch), scores.grasp(model, *batch), scores.synflow(model, (3,))):
         assert not flow["unused.weight"].any()
         assert flow["used.weight"].any()
+
+
+def test_images_that_are_too_many_at_once_give_the_same_scores_in_parts(
+    images: Tensor, labels: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
+    at_once = [score(model, images, labels) for score in (scores.snip, scores.grasp)]
+    monkeypatch.setattr(scores, "AT_ONCE", 4)
+    in_parts = [score(model, images, labels) for score in (scores.snip, scores.grasp)]
+    torch.testing.assert_close(in_parts, at_once, rtol=1e-9, atol=0)

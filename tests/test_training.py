@@ -18,6 +18,17 @@ from asni.progress import Progress
 from tests.training_setup import StopAfter, job, short_digits, trainer
 
 
+def looks_at_values(shape: tuple[int, int, int], classes: int) -> nn.Module:
+    """A network that is made of numbers it computes, as drop-path rates often are."""
+    rates = [float(rate) for rate in torch.linspace(0, 0.5, 2)]
+    return nn.Sequential(nn.Flatten(), nn.Dropout(rates[1]), nn.Linear(shape[1] * shape[2], classes))
+
+
+def test_a_network_that_looks_at_values_can_be_planned() -> None:
+    recipe = short_digits().model_copy(update={"network": f"{__name__}:looks_at_values"})
+    assert plan(recipe)["prunable"] == 640
+
+
 def equal(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
     return first.keys() == second.keys() and all(torch.equal(value, second[name]) for name, value in first.items())
 
@@ -185,3 +196,8 @@ def test_nan_weights_at_a_pruning_are_told_as_a_loss_too(tmp_path: Path) -> None
 def test_a_batch_larger_than_the_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="batch_size = 1501 is more than the 1500 training images"):
         trainer(tmp_path, short_digits().override(batch_size=1501))
+
+
+def test_a_sparsity_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a sparsity of 0.999999 leaves none of 50,200 weights"):
+        METHODS["str"](trainer(tmp_path, short_digits().override(sparsity=0.999999)))

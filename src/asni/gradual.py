@@ -6,6 +6,7 @@ from torch import nn
 from asni.errors import UsageError
 from asni.hold import Hold
 from asni.masks import count, full_masks, keep_largest
+from asni.pruner import trained_weights
 from asni.schedules import Schedule, kept
 
 
@@ -33,7 +34,7 @@ class GradualMagnitude(Hold):
             raise UsageError(f"a training of {steps} steps cannot be pruned after every {every} of them.")
         self.prunings = steps // every
         require_sparsity(schedule(self.prunings - 1, self.prunings))
-        super().__init__(model, optimizer, full_masks(model))
+        super().__init__(model, optimizer, full_masks(trained_weights(model, optimizer)))
         self.schedule = schedule
         self.every = every
 

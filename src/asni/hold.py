@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asni.errors import AsniError
-from asni.masks import Masks, nonzero_masks, require_same_on_every_rank
+from asni.masks import Masks, nonzero_masks, prunable, require_fitting, require_same_on_every_rank
 from asni.pruner import Pruner
 
 # These leave a weight and its state at zero where its gradient and its state are zero.
@@ -18,7 +17,8 @@ class Hold(Pruner):
     """Holds pruned weights and their optimiser state at exactly zero, through hooks on the optimiser alone.
 
     The model is not touched: same class, same state_dict, deepcopy works. Without `masks`, the zeros of the
-    model's convolution and linear weights are held.
+    model's convolution and linear weights are held. Weights or optimiser states that are loaded later are zeroed in
+    the next step; what is written past autograd, through `.data`, is not noticed.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 0.0]]))
@@ -31,8 +31,9 @@ class Hold(Pruner):
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, masks: Mapping[str, Tensor] | None = None):
         super().__init__(model, optimizer)
-        self._bits: dict[str, Tensor] = {}
-        self.masks = nonzero_masks(model) if masks is None else dict(masks)
+        self._of_other_optimizers = prunable(model).keys() - self.weights.keys()
+        self._hooks.append(optimizer.register_load_state_dict_post_hook(self._forget_versions))
+        self.masks = nonzero_masks(self.weights) if masks is None else dict(masks)
 
     @property
     def masks(self) -> Masks:
@@ -41,13 +42,12 @@ class Hold(Pruner):
 
     @masks.setter
     def masks(self, masks: Masks) -> None:
-        shapes = {name: mask.shape for name, mask in masks.items()}
-        wanted = {name: weight.shape for name, weight in self.weights.items()}
-        if shapes != wanted:
-            raise AsniError(f"these masks are of another network: {_first_difference(shapes, wanted)}.")
-        require_same_on_every_rank(masks)
+        own = {name: mask for name, mask in masks.items() if name not in self._of_other_optimizers}
+        require_fitting(own, self.weights)
+        require_same_on_every_rank(own)
         widths = mask_bytes(self.weights)
-        self._bits = {name: _as_bits(masks[name], weight, widths[name]) for name, weight in self.weights.items()}
+        self._bits = {name: _as_bits(own[name], weight, widths[name]) for name, weight in self.weights.items()}
+        self._dense = all(bool(mask.all()) for mask in own.values())
         self._zero_weights_and_state()
 
     def state_dict(self) -> dict[str, Any]:
@@ -58,14 +58,27 @@ class Hold(Pruner):
         self.masks = state["masks"]
 
     def before_step(self) -> None:
+        if self._dense:
+            return
+        if self._versions != self._versions_now():
+            self._zero_weights_and_state()
         for name, bits in self._bits.items():
             gradient = self.weights[name].grad
             if gradient is not None:
                 _zero_pruned(gradient, bits)
 
     def settle(self) -> None:
-        if type(self.optimizer) not in ZERO_GRADIENT_HOLDS:
+        if type(self.optimizer) in ZERO_GRADIENT_HOLDS or self._dense:
+            self._versions = self._versions_now()
+        else:
             self._zero_weights_and_state()
+
+    def _versions_now(self) -> list[int]:
+        """Torch counts how often a tensor was written: a number that nobody here knows of is somebody else's."""
+        return [weight._version for weight in self.weights.values()]
+
+    def _forget_versions(self, _: torch.optim.Optimizer) -> None:
+        self._versions = []
 
     def _zero_weights_and_state(self) -> None:
         for name, bits in self._bits.items():
@@ -74,6 +87,7 @@ class Hold(Pruner):
             for value in self.optimizer.state.get(weight, {}).values():
                 if isinstance(value, Tensor) and value.shape == weight.shape:
                     _zero_pruned(value, bits)
+        self._versions = self._versions_now()
 
 
 # A mask as bit patterns, all ones where the weight lives: several times faster on a CPU than a multiplication by a bool
@@ -90,19 +104,8 @@ def mask_bytes(weights: Mapping[str, Tensor]) -> dict[str, int]:
 
 
 def _as_bits(mask: Tensor, weight: Tensor, width: int) -> Tensor:
-    return torch.empty_like(weight, dtype=INTEGER_OF_SIZE[width], requires_grad=False).copy_(mask).neg_()
+    return torch.empty_like(weight, dtype=INTEGER_OF_SIZE[width], requires_grad=False).copy_(mask != 0).neg_()
 
 
 def _zero_pruned(values: Tensor, bits: Tensor) -> None:
     values.view(INTEGER_OF_SIZE[values.element_size()]).bitwise_and_(bits)
-
-
-def _first_difference(given: dict[str, torch.Size], wanted: dict[str, torch.Size]) -> str:
-    for name in [*wanted, *given]:
-        if given.get(name) != wanted.get(name):
-            return f"layer '{name}' is {_shape(wanted.get(name))} in the network and {_shape(given.get(name))} there"
-    raise AssertionError("called for equal shapes")
-
-
-def _shape(shape: torch.Size | None) -> str:
-    return "absent" if shape is None else "x".join(map(str, shape))

@@ -33,20 +33,42 @@ def prunable(model: nn.Module) -> dict[str, Tensor]:
     weights: dict[int, tuple[str, Tensor]] = {}
     for name, module in model.named_modules():
         if isinstance(module, PRUNABLE_LAYERS):
-            weights.setdefault(id(module.weight), (f"{name}.weight".lstrip("."), module.weight))
+            full_name = f"{name}.weight".lstrip(".")
+            _require_own_values(full_name, module.weight)
+            weights.setdefault(id(module.weight), (full_name, module.weight))
     if not weights:
         raise AsniError(f"{type(model).__name__} has no convolution or linear layer, so there is nothing to prune.")
     return dict(weights.values())
 
 
-def full_masks(model: nn.Module) -> Masks:
+def _require_own_values(name: str, weight: Tensor) -> None:
+    if not isinstance(weight, nn.Parameter):
+        raise AsniError(
+            f"'{name}' is computed from other values (weight norm, torch.nn.utils.prune or another parametrisation), "
+            "so zeros in it would not last. Remove the parametrisation first."
+        )
+    if isinstance(weight, nn.UninitializedParameter):
+        raise AsniError(f"'{name}' has no shape yet. Pass a batch through the network first.")
+
+
+def full_masks(weights: Mapping[str, Tensor]) -> Masks:
     """The masks of a dense network: every weight lives."""
-    return {name: torch.ones_like(weight, dtype=torch.bool) for name, weight in prunable(model).items()}
+    return {name: torch.ones_like(weight, dtype=torch.bool) for name, weight in weights.items()}
 
 
-def nonzero_masks(model: nn.Module) -> Masks:
+def nonzero_masks(weights: Mapping[str, Tensor]) -> Masks:
     """The masks of a network that is sparse already: a weight lives where it is not zero."""
-    return {name: weight.detach() != 0 for name, weight in prunable(model).items()}
+    return {name: weight.detach() != 0 for name, weight in weights.items()}
+
+
+def require_fitting(masks: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    """Refuse masks of another network by the first layer that differs."""
+    for name in [*weights, *masks]:
+        here, there = (_shape(tensors.get(name)) for tensors in (weights, masks))
+        if here != there:
+            raise AsniError(
+                f"these masks are of another network: layer '{name}' is {here} in the network and {there} there."
+            )
 
 
 def count(masks: Mapping[str, Tensor]) -> int:
@@ -61,6 +83,10 @@ def nearly_empty(masks: Mapping[str, Tensor]) -> list[str]:
     ['a']
     """
     return [name for name, mask in masks.items() if 10 * int(mask.sum()) < len(mask)]
+
+
+def _shape(tensor: Tensor | None) -> str:
+    return "absent" if tensor is None else "x".join(map(str, tensor.shape))
 
 
 def keep_largest(
@@ -81,11 +107,18 @@ def keep_largest(
     candidates = sum(score.numel() for score in scores.values()) if within is None else count(within)
     if not 0 <= keep <= candidates:
         raise AsniError(f"cannot keep {keep:,} of {candidates:,} weights.")
-    lowest = _value_of_rank(keep, scores, within, by)
-    masks = {name: by(score.detach()) >= lowest for name, score in scores.items()}
+    # One format for all layers: rounded to a coarser one, the threshold would tell other weights apart there.
+    double = any(score.dtype == torch.float64 for score in scores.values())
+    dtype = torch.float64 if double else torch.float32
+
+    def value(score: Tensor) -> Tensor:
+        return by(score.detach()).to(dtype)
+
+    lowest = _value_of_rank(keep, scores, within, value)
+    masks = {name: value(score) >= lowest for name, score in scores.items()}
     if within is not None:
         masks = {name: mask & within[name].to(mask.device) for name, mask in masks.items()}
-    _drop_ties(masks, scores, lowest, count(masks) - keep, by)
+    _drop_ties(masks, scores, lowest, count(masks) - keep, value)
     return masks
 
 
@@ -93,20 +126,18 @@ def _value_of_rank(
     keep: int,
     scores: Mapping[str, Tensor],
     within: Mapping[str, Tensor] | None,
-    by: Callable[[Tensor], Tensor],
+    value: Callable[[Tensor], Tensor],
 ) -> float:
     """The smallest value that is kept: the one of rank `keep` from the top."""
     if keep == 0:
         return math.inf
-    double = any(score.dtype == torch.float64 for score in scores.values())
     total = sum(score.numel() for score in scores.values())
     # NumPy's partition is far faster than topk or kthvalue, but slow where most values are equal. In a network that is
     # sparse already most are zero, so these are counted and left out.
-    dtype = torch.float64 if double else torch.float32
-    nonzeros: np.ndarray = torch.empty(total, dtype=dtype).numpy()
+    nonzeros: np.ndarray = torch.empty(total, dtype=value(torch.empty(0)).dtype).numpy()
     zeros = end = 0
     for name, score in scores.items():
-        values = by(score.detach()).to("cpu", dtype)
+        values = value(score).cpu()
         _require_finite(name, values)
         values = values.flatten() if within is None else values[within[name].cpu()]
         found = int(torch.count_nonzero(values))
@@ -130,13 +161,13 @@ def _require_finite(name: str, values: Tensor) -> None:
 
 
 def _drop_ties(
-    masks: Masks, scores: Mapping[str, Tensor], tied: float, surplus: int, by: Callable[[Tensor], Tensor]
+    masks: Masks, scores: Mapping[str, Tensor], tied: float, surplus: int, value: Callable[[Tensor], Tensor]
 ) -> None:
     """Of the weights that tie at the threshold, prune the `surplus` with the highest indices."""
     for name in reversed(masks):
         if surplus <= 0:
             return
-        ties = torch.nonzero(masks[name].flatten() & (by(scores[name].detach()).flatten() == tied)).flatten()
+        ties = torch.nonzero(masks[name].flatten() & (value(scores[name]).flatten() == tied)).flatten()
         dropped = ties[-surplus:]
         masks[name][torch.unravel_index(dropped, masks[name].shape)] = False
         surplus -= len(dropped)

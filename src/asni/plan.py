@@ -22,7 +22,8 @@ def plan(recipe: Recipe) -> dict[str, Any]:
     8330
     """
     info = info_of(recipe.dataset)
-    with torch.device("meta"):
+    # A user's own function may look at values, of which there are none on the meta device.
+    with torch.device("cpu" if ":" in recipe.network else "meta"):
         model = networks.build(recipe.network, info.shape, info.classes, recipe.network_options)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     candidates = sum(weight.numel() for weight in prunable(model).values())

@@ -66,7 +66,9 @@ class Reparameterised(Pruner):
     def detach(self) -> None:
         """Take the hooks and the scores off the optimiser; the layers keep their folded weights."""
         super().detach()
-        self.optimizer.param_groups.remove(self.group)
+        # Not list.remove, which compares the parameters of groups, and a tensor has no single truth.
+        own, groups = self.group, self.optimizer.param_groups
+        groups[:] = [group for group in groups if group is not own]
         for score in self.scores.values():
             self.optimizer.state.pop(score, None)
 

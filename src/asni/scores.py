@@ -1,6 +1,6 @@
 """How much each weight matters before any training; the model that is asked stays as it was."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 
 import torch
@@ -11,6 +11,9 @@ from asni.masks import prunable
 
 Scores = dict[str, Tensor]
 """Parameter name -> a number for each of its weights."""
+
+AT_ONCE = 128
+"""Images in one pass; batch norm takes its statistics over those."""
 
 
 def snip(model: nn.Module, images: Tensor, labels: Tensor) -> Scores:
@@ -24,7 +27,7 @@ def snip(model: nn.Module, images: Tensor, labels: Tensor) -> Scores:
     """
     trial = deepcopy(model).train()
     weights = prunable(trial)
-    gradient = _gradient(cross_entropy(trial(images), labels), weights)
+    gradient = _summed(_gradient(loss, weights) for loss in _losses(trial, images, labels))
     return {name: (weight.detach() * gradient[name]).abs() for name, weight in weights.items()}
 
 
@@ -42,9 +45,15 @@ def grasp(model: nn.Module, images: Tensor, labels: Tensor, *, temperature: floa
     """
     trial = deepcopy(model).train()
     weights = prunable(trial)
-    gradient = _gradient(cross_entropy(trial(images) / temperature, labels), weights, create_graph=True)
-    along_gradient = torch.stack([(part * part.detach()).sum() for part in gradient.values()]).sum()
-    hessian_gradient = _gradient(along_gradient, weights)
+    gradient = _summed(_gradient(loss, weights) for loss in _losses(trial, images, labels, temperature))
+
+    def along_gradient(loss: Tensor) -> Tensor:
+        part = _gradient(loss, weights, create_graph=True)
+        return torch.stack([(part[name] * gradient[name]).sum() for name in weights]).sum()
+
+    hessian_gradient = _summed(
+        _gradient(along_gradient(loss), weights) for loss in _losses(trial, images, labels, temperature)
+    )
     return {name: -weight.detach() * hessian_gradient[name] for name, weight in weights.items()}
 
 
@@ -71,6 +80,22 @@ def synflow(model: nn.Module, shape: tuple[int, ...], masks: Mapping[str, Tensor
     flow = trial(ones).sum()
     gradient = _gradient(flow, weights)
     return {name: weight.detach() * gradient[name] for name, weight in weights.items()}
+
+
+def _losses(model: nn.Module, images: Tensor, labels: Tensor, temperature: float = 1.0) -> Iterator[Tensor]:
+    """Parts of the mean cross-entropy over all images, which together may be too many for a GPU."""
+    device = next(model.parameters()).device
+    for some, own in zip(images.split(AT_ONCE), labels.split(AT_ONCE), strict=True):
+        outputs = model(some.to(device)) / temperature
+        yield cross_entropy(outputs, own.to(device)) * (len(own) / len(labels))
+
+
+def _summed(parts: Iterable[Scores]) -> Scores:
+    total: Scores = {}
+    for part in parts:
+        for name, values in part.items():
+            total[name] = total[name] + values if name in total else values
+    return total
 
 
 def _gradient(value: Tensor, weights: Mapping[str, Tensor], *, create_graph: bool = False) -> Scores:

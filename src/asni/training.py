@@ -60,7 +60,11 @@ class Trainer:
     @cached_property
     def keep(self) -> int:
         """How many of the prunable weights live when the recipe's pruning is done."""
-        return kept(sum(weight.numel() for weight in prunable(self.network()).values()), self.recipe.final_sparsity)
+        candidates = sum(weight.numel() for weight in prunable(self.network()).values())
+        keep = kept(candidates, self.recipe.final_sparsity)
+        if keep == 0:
+            raise UsageError(f"a sparsity of {self.recipe.final_sparsity} leaves none of {candidates:,} weights.")
+        return keep
 
     def images_in_step(self, step: int) -> int:
         """The global batch; only the last one of a single pass over the data may be short."""
@@ -199,6 +203,7 @@ class _Round:
             for step, (images, labels) in zip(range(start, stop), batches, strict=False):
                 weight = len(labels) * world / self.trainer.images_in_step(step)
                 losses.append(train_step(self.fabric, self.model, self.optimizer, images, labels, weight=weight))
+                self._count_skipped_step(epoch * per_epoch + step + 1 - self.steps.start)
                 bar.step()
         except AsniError:
             # What cannot be pruned has most likely diverged before.
@@ -209,6 +214,12 @@ class _Round:
         with together(self.fabric):
             self._require_finite(means, epoch)
         return means
+
+    def _count_skipped_step(self, done: int) -> None:
+        """A gradient scaler that skips a step hides it from the pruner, whose epochs are those of the training."""
+        if self.pruner is not None and self.pruner.steps < done:
+            with torch.no_grad():
+                self.pruner.after_step()
 
     def _require_finite(self, losses: Tensor, epoch: int) -> None:
         bad = torch.nonzero(~torch.isfinite(losses))

@@ -33,6 +33,15 @@ def fading(shape: Shape, classes: int) -> nn.Module:
     return model
 
 
+def tied(shape: Shape, classes: int) -> nn.Module:
+    """Two layers that share their weights."""
+    first, second = nn.Linear(12, 12), nn.Linear(12, 12)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(prod(shape), 12), first, nn.ReLU(), second, nn.Linear(12, classes))
+    initialise(model)
+    second.weight = first.weight
+    return model
+
+
 def broken(shape: Shape, classes: int) -> nn.Module:
     """A layer without a single number."""
     model = normed(shape, classes)

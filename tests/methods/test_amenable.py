@@ -1,7 +1,16 @@
+import json
+from pathlib import Path
+
+import pytest
 import torch
 from torch import nn
 
-from asni.methods.amenable import amenable
+from asni.errors import AsniError, StoppedError
+from asni.methods.amenable import amenable, asni_2
+from asni.methods.asni import asni_1
+from tests.methods.small_recipe import small_recipe
+from tests.training_setup import StopAfter
+from tests.training_setup import trainer as small_trainer
 
 
 def linear(*weights: float) -> nn.Linear:
@@ -52,3 +61,17 @@ def test_a_mask_is_carried_not_read_off_the_zeros() -> None:
     numbers = amenable(model, {"weight": torch.tensor([[True, False, True, True]])})
     assert model.weight.tolist() == [[1.0, 0.0, 0.0, -5.0]]
     assert numbers.mask["weight"].tolist() == [[True, False, True, True]]
+
+
+def test_masks_of_another_network_are_refused_by_layer() -> None:
+    with pytest.raises(AsniError, match="layer 'weight' is 1x4 in the network and 4 there"):
+        amenable(nn.Linear(4, 1), {"weight": torch.ones(4, dtype=torch.bool)})
+
+
+def test_the_centroids_are_on_disk_before_the_run_is_finished(tmp_path: Path) -> None:
+    asni_1(small_trainer(tmp_path, small_recipe()))
+    with pytest.raises(StoppedError):
+        asni_2(small_trainer(tmp_path, small_recipe(), progress=StopAfter(5)))
+    centroids = json.loads((tmp_path / "asni-2" / "centroids.json").read_text())
+    assert [*centroids] == ["1.weight", "5.weight"]
+    assert not (tmp_path / "asni-2" / "result.json").exists()

@@ -57,3 +57,13 @@ def test_everything_else_starts_as_it_does_for_asni_2(trainer: Trainer) -> None:
     for control in (control_signs, control_mask):
         initial = control(trainer).initial
         assert all(torch.equal(initial[name], amenable[name]) for name in amenable if name not in LAYERS)
+
+
+def test_a_weight_that_two_layers_share_is_spoilt_in_both(tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path, small_recipe("tied"))
+    amenable = asni_2(trainer).initial["2.weight"]
+    for control in (control_signs, control_mask):
+        initial = control(trainer).initial
+        assert torch.equal(initial["2.weight"], initial["4.weight"])
+        assert not torch.equal(initial["2.weight"], amenable)
+        assert torch.equal(initial["2.weight"].flatten().sort().values, amenable.flatten().sort().values)

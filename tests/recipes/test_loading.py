@@ -60,6 +60,12 @@ def test_a_users_file_needs_only_what_has_no_default(tmp_path: Path) -> None:
         ("momentum = 0.9", "delta = 0.1", "training: delta and warmup_epochs are for lr_policy = 'cosine'"),
         ("lr = 1", "lr = 1\nlr_policy = 'cosine'\nwarmup_epochs = 40", "warmup_epochs = 40 must be below epochs = 40"),
         ('"my_networks:tiny"', '"fc"', "network_options are for a network named by import path, not for 'fc'"),
+        (
+            "width = 4",
+            "width = 2026-11-16",
+            "network_options may hold texts, finite numbers, true and false, and arrays",
+        ),
+        ("width = 4", "width = nan", "network_options may hold texts, finite numbers, true and false, and arrays"),
         ("[pruning]", "[prunning]", "prunning: no such key; did you mean 'pruning'?"),
         (
             'dataset = "mnist"',

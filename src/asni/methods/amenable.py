@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from asni.files import write_json
 from asni.hold import Hold
-from asni.masks import Masks, nonzero_masks, prunable
+from asni.masks import Masks, nonzero_masks, prunable, require_fitting
 from asni.methods.asni import asni_1
 from asni.networks.initial import reset_biases_and_norms
 
@@ -33,7 +33,7 @@ class Amenable:
 def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None) -> Amenable:
     """Sets each layer's surviving positive (negative) weights to their mean, biases to 0, norms to their start.
 
-    Without `masks`, the weights that are not zero survive. Train the network again under `asni.Hold`.
+    Where `masks` name no layer, its weights that are not zero survive. Train the network again under `asni.Hold`.
 
     >>> model = nn.Linear(4, 1)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 3.0, 0.0, -0.5]]))
@@ -43,11 +43,13 @@ def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None) -> Ame
     >>> numbers.c_plus, numbers.c_minus
     ({'weight': 2.0}, {'weight': -0.5})
     """
-    masks = nonzero_masks(model) if masks is None else dict(masks)
+    weights = prunable(model)
+    masks = {**nonzero_masks(weights), **(masks or {})}
+    require_fitting(masks, weights)
     theta_hat = {name: value.clone() for name, value in model.state_dict().items()}
     c_plus: dict[str, float] = {}
     c_minus: dict[str, float] = {}
-    for name, weight in prunable(model).items():
+    for name, weight in weights.items():
         lives = masks[name].to(weight.device)
         positive, negative = (weight > 0) & lives, (weight < 0) & lives
         weight.masked_fill_(~lives, 0.0)
@@ -65,13 +67,16 @@ def asni_2(trainer: "Trainer") -> "Run":
     """ASNI-I, then a full training of its mask from the amenable initialisation."""
     sparse = asni_1(trainer)
     numbers = amenable(trainer.network(sparse.weights), sparse.masks)
-    run = trainer.train("asni-2", lambda model, optimizer: Hold(model, optimizer, numbers.mask), start=numbers.theta_0)
-    if trainer.fabric.is_global_zero:
-        layers = {
-            name: {"positive": numbers.c_plus.get(name), "negative": numbers.c_minus.get(name)} for name in numbers.mask
-        }
-        write_json(run.directory / "centroids.json", layers)
-    return run
+    layers = {
+        name: {"positive": numbers.c_plus.get(name), "negative": numbers.c_minus.get(name)} for name in numbers.mask
+    }
+
+    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
+        if trainer.fabric.is_global_zero:
+            write_json(trainer.job.directory_of("asni-2") / "centroids.json", layers)
+        return Hold(model, optimizer, numbers.mask)
+
+    return trainer.train("asni-2", plug, start=numbers.theta_0)
 
 
 def original(trainer: "Trainer") -> "Run":

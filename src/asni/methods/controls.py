@@ -6,11 +6,11 @@ The fourth control, the same mask with the original initial values, is a column 
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from asni.hold import Hold
-from asni.masks import Masks
-from asni.methods.amenable import Amenable, amenable
+from asni.masks import Masks, prunable
+from asni.methods.amenable import amenable
 from asni.methods.asni import asni_1
 
 if TYPE_CHECKING:
@@ -29,28 +29,30 @@ def control_fresh(trainer: "Trainer") -> "Run":
 
 def control_signs(trainer: "Trainer") -> "Run":
     """ASNI-II with each layer's centroids dealt out anew among its living weights: does the place of a sign matter?"""
-    numbers, lots = _numbers(trainer), torch.Generator().manual_seed(trainer.seed)
-    start = dict(numbers.theta_0)
-    for name, lives in numbers.mask.items():
-        centroids = start[name][lives]
-        start[name][lives] = centroids[torch.randperm(len(centroids), generator=lots)]
-    return _trained(trainer, "control-signs", numbers.mask, start)
+    model, masks = _amenable(trainer)
+    lots = torch.Generator().manual_seed(trainer.seed)
+    for name, weight in prunable(model).items():
+        centroids = weight.detach()[masks[name]]
+        weight.detach()[masks[name]] = centroids[torch.randperm(len(centroids), generator=lots)]
+    return _trained(trainer, "control-signs", masks, model.state_dict())
 
 
 def control_mask(trainer: "Trainer") -> "Run":
     """ASNI-II with each layer's living weights, and their centroids, moved to places drawn by lot."""
-    numbers, lots = _numbers(trainer), torch.Generator().manual_seed(trainer.seed)
-    start, masks = dict(numbers.theta_0), {}
-    for name, lives in numbers.mask.items():
-        places = torch.randperm(lives.numel(), generator=lots)
-        masks[name] = lives.flatten()[places].view(lives.shape)
-        start[name] = start[name].flatten()[places].view(lives.shape)
-    return _trained(trainer, "control-mask", masks, start)
+    model, masks = _amenable(trainer)
+    lots = torch.Generator().manual_seed(trainer.seed)
+    for name, weight in prunable(model).items():
+        places = torch.randperm(weight.numel(), generator=lots)
+        masks[name] = masks[name].flatten()[places].view(weight.shape)
+        weight.detach().copy_(weight.detach().flatten()[places].view(weight.shape))
+    return _trained(trainer, "control-mask", masks, model.state_dict())
 
 
-def _numbers(trainer: "Trainer") -> Amenable:
+def _amenable(trainer: "Trainer") -> tuple[nn.Module, Masks]:
+    """The network with ASNI-II's initial values, and its masks."""
     sparse = asni_1(trainer)
-    return amenable(trainer.network(sparse.weights), sparse.masks)
+    model = trainer.network(sparse.weights)
+    return model, amenable(model, sparse.masks).mask
 
 
 def _trained(trainer: "Trainer", stage: str, masks: Masks, start: dict[str, Tensor]) -> "Run":

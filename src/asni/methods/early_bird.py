@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from asni.hold import Hold
 from asni.masks import Masks, full_masks, keep_largest
+from asni.pruner import trained_weights
 from asni.schedules import last_pruning
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class EarlyBird(Hold):
         threshold: float = 0.1,
         patience: int = 5,
     ):
-        super().__init__(model, optimizer, full_masks(model))
+        super().__init__(model, optimizer, full_masks(trained_weights(model, optimizer)))
         self.keep, self.epochs, self.steps_per_epoch = keep, epochs, steps_per_epoch
         self.threshold, self.patience = threshold, patience
         self.candidate: Masks | None = None
@@ -68,7 +69,9 @@ class EarlyBird(Hold):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self.candidate, self.distances, self.drawn = state["candidate"], state["distances"], state["drawn"]
+        self.distances, self.drawn, candidate = state["distances"], state["drawn"], state["candidate"]
+        if candidate is not None:
+            self.candidate = {name: mask.to(self.weights[name].device) for name, mask in candidate.items()}
 
 
 def distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:

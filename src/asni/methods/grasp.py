@@ -26,7 +26,7 @@ def grasp(trainer: "Trainer") -> "Run":
     """One round of training of the mask that ten images of each class choose."""
 
     def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
-        images, labels = trainer.fabric.to_device(first_of_each_class(trainer, PER_CLASS))
+        images, labels = first_of_each_class(trainer, PER_CLASS)
         flow = scores.grasp(model, images, labels)
         return Hold(model, optimizer, keep_largest(flow, trainer.keep, by=torch.neg))
 

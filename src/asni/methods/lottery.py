@@ -36,7 +36,7 @@ def lottery(trainer: "Trainer", *, rate: float = RATE) -> "Run":
 
 
 def lottery_layerwise(trainer: "Trainer", *, rate: float = RATE) -> "Run":
-    """Algorithm 1 as first published: the same percentage of each layer, half of it of the output layer."""
+    """Algorithm 1 as first published for LeNet: the same percentage of each layer, half of it of the output layer."""
     return _rounds(trainer, "lottery-layerwise", dense(trainer).initial, trainer.steps, rate, layer_by_layer)
 
 

@@ -11,8 +11,9 @@ from asni.errors import UsageError
 from asni.gradual import require_sparsity, total_steps, update_interval
 from asni.hold import Hold
 from asni.layerwise import Distribution, erk, random_masks, random_scores, uniform
-from asni.masks import keep_largest, prunable
+from asni.masks import keep_largest
 from asni.methods.one_round import one_round
+from asni.pruner import trained_weights
 from asni.schedules import kept
 
 if TYPE_CHECKING:
@@ -53,8 +54,10 @@ class RigL(Hold):
         require_sparsity(sparsity)
         if not (0 <= drop <= 1 and 0 <= until <= 1):
             raise UsageError(f"drop ({drop}) and until ({until}) are fractions, between 0 and 1.")
+        if every is not None and every < 1:
+            raise UsageError(f"every is the number of steps between two updates, at least 1, not {every}.")
         steps = total_steps(epochs, steps_per_epoch)
-        weights = prunable(model)
+        weights = trained_weights(model, optimizer)
         keep = kept(sum(weight.numel() for weight in weights.values()), sparsity)
         counts = layers({name: weight.shape for name, weight in weights.items()}, keep)
         super().__init__(model, optimizer, random_masks(weights, counts, seed))

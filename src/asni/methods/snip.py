@@ -23,7 +23,7 @@ def snip(trainer: "Trainer") -> "Run":
     """One round of training of the mask that the first batch of the training chooses."""
 
     def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
-        images, labels = trainer.fabric.to_device(next(trainer.batches(epoch=0)))
+        images, labels = next(trainer.batches(epoch=0))
         return Hold(model, optimizer, keep_largest(scores.snip(model, images, labels), trainer.keep))
 
     return trainer.train("snip", plug)

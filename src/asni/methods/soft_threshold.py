@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from asni.errors import UsageError
 from asni.files import write_json
-from asni.masks import Masks, count, prunable
+from asni.masks import Masks, count
 from asni.methods.search import search
+from asni.pruner import trained_weights
 from asni.reparameterised import Reparameterised
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ class STR(Reparameterised):
             raise UsageError(f"decay is how fast s goes to 0, a number from 0 up, not {decay}.")
         if not -math.inf < start < 0:
             raise UsageError(f"start is where s begins, a number below 0, not {start}.")
-        scores = {name: weight.detach().new_tensor(start) for name, weight in prunable(model).items()}
-        super().__init__(model, optimizer, scores)
+        weights = trained_weights(model, optimizer)
+        super().__init__(model, optimizer, {name: w.detach().new_tensor(start) for name, w in weights.items()})
         self.decay = decay
 
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
@@ -91,10 +92,11 @@ def soft_threshold(trainer: "Trainer") -> "Run":
 
     # From a threshold that rises only at the very end to one that is there after a tenth of the training.
     search(weights_at, trainer.keep, low=0, high=1, tolerance=TOLERANCE)
-    run = trainer.take("str", f"str-search-{len(trainings)}", {"decay": trainings[-1]["decay"]})
-    if trainer.fabric.is_global_zero:
-        write_json(run.directory / "search.json", {"wanted": trainer.keep, "trainings": trainings})
-    return run
+    settings = {"decay": trainings[-1]["decay"]}
+    if trainer.fabric.is_global_zero and not trainer.job.run("str", settings).finished:
+        found = {"wanted": trainer.keep, "trainings": trainings}
+        write_json(trainer.job.directory_of("str") / "search.json", found)
+    return trainer.take("str", f"str-search-{len(trainings)}", settings)
 
 
 def slowest_decay(trainer: "Trainer") -> float:

@@ -13,7 +13,7 @@ from torch import nn
 
 from asni import scores
 from asni.hold import Hold
-from asni.masks import Masks, count, full_masks, keep_largest
+from asni.masks import Masks, count, full_masks, keep_largest, prunable
 
 if TYPE_CHECKING:
     from asni.runs import Run
@@ -36,7 +36,7 @@ def synflow_masks(model: nn.Module, shape: tuple[int, ...], keep: int, iteration
     >>> count(synflow_masks(model, (8,), keep=10))
     10
     """
-    masks = full_masks(model)
+    masks = full_masks(prunable(model))
     total = count(masks)
     for iteration in range(1, iterations + 1):
         alive = round(total * (keep / total) ** (iteration / iterations))

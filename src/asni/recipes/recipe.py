@@ -1,5 +1,6 @@
 """What to train and how: a recipe, checked key by key, and its shortened or changed variants."""
 
+import json
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -115,6 +116,11 @@ class Recipe(BaseModel):
     def _belongs_together(self) -> Self:
         if self.network_options and ":" not in self.network:
             raise ValueError(f"network_options are for a network named by import path, not for '{self.network}'")
+        try:
+            json.dumps(self.network_options, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            kinds = "texts, finite numbers, true and false, and arrays and tables of these"
+            raise ValueError(f"network_options may hold {kinds} ({error})") from error
         if not 0 < self.final_sparsity < 1:
             raise ValueError(
                 f"pruning.alpha = {self.pruning.alpha}: would prune {self.final_sparsity:.1%} of the prunable weights"
