@@ -1,7 +1,5 @@
 """The page in a real browser: it draws, moves, sorts, and runs nothing but its own script."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,41 +8,15 @@ import pytest
 
 from asni.recipes import load
 from asni.report import collect, page
+from tests.report.browsing import card, coloured, drawn, find, texts
 from tests.report.made_runs import WEIGHT, make_run, recipe
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install '.[dev]'")
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
 ActionChains = webdriver.ActionChains
 
-if not (shutil.which("chromium") and shutil.which("chromedriver")):
-    pytest.skip("chromium is not installed: apt-get install chromium chromium-driver", allow_module_level=True)
-
 RESNET = ["conv1", "layer1.0.conv1", "layer1.0.conv2", "layer2.0.conv1", "layer2.0.downsample.<img src=x>", "linear"]
 EVIL = "</script><img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
-CHROMIUM = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--window-size=1200,900",
-)
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for argument in (*CHROMIUM, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(argument)
-    browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +60,6 @@ def resnets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return html
 
 
-def drawn(browser: Any, html: Path) -> Any:
-    browser.get(html.as_uri())
-    wait = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
-    browser.execute_async_script(wait)  # the charts are drawn with the first frame
-    return browser
-
-
 @pytest.fixture
 def opened(chromium: Any, report: Path) -> Any:
     return drawn(chromium, report)
@@ -103,18 +68,6 @@ def opened(chromium: Any, report: Path) -> Any:
 @pytest.fixture
 def opened_resnets(chromium: Any, resnets: Path) -> Any:
     return drawn(chromium, resnets)
-
-
-def card(browser: Any, css: str) -> Any:
-    return find(browser, css).find_element("xpath", "ancestor::div[@class='card']")
-
-
-def find(browser: Any, css: str) -> Any:
-    return browser.find_element("css selector", css)
-
-
-def texts(browser: Any, css: str) -> list[str]:
-    return [each.text for each in browser.find_elements("css selector", css)]
 
 
 def test_it_loads_without_a_word_on_the_console_and_draws(opened: Any) -> None:
@@ -172,6 +125,27 @@ def test_seeds_are_taken_together_and_a_mean_over_nan_is_none(opened: Any) -> No
     ]
 
 
+def test_a_seed_that_was_trained_twice_counts_once_and_the_page_says_which_is_left_out(
+    chromium: Any, tmp_path: Path
+) -> None:
+    make_run(tmp_path / "runs" / "new" / "dense", stage="dense", accuracy=99.0)
+    make_run(tmp_path / "runs" / "new" / "dense-1", stage="dense", accuracy=97.0, seed=1)
+    make_run(tmp_path / "runs" / "new" / "asni-1")
+    make_run(tmp_path / "runs" / "old" / "dense", stage="dense", accuracy=10.0)
+    html = tmp_path / "report.html"
+    html.write_text(page(collect(tmp_path / "runs")), encoding="utf-8")
+    drawn(chromium, html)
+    left_out = "Left out of the mean, the same seed again: old/dense."
+    means = card(chromium, "[aria-label='means over seeds']")
+    assert texts(means, "tbody tr")[0].startswith("dense 2 98.00 %")
+    assert left_out in means.text
+    assert left_out in card(chromium, "[data-key=size]").text
+
+
+def test_no_run_is_said_to_be_left_out_where_recipes_share_their_dense_one(opened_resnets: Any) -> None:
+    assert "Left out" not in find(opened_resnets, "main").text
+
+
 def test_a_method_can_be_switched_off(opened: Any) -> None:
     boxes = opened.find_elements("css selector", "#recipe-0 .switches input")
     count = "return document.querySelectorAll('#recipe-0 .clipped path.series').length"
@@ -188,7 +162,7 @@ def test_the_arrow_keys_read_the_values_of_a_chart(opened: Any) -> None:
 
 
 def test_a_layer_shows_its_counts_and_centroids(opened: Any) -> None:
-    about = find(opened, "#recipe-0-layer").find_element("xpath", "ancestor::div[@class='card']").text
+    about = card(opened, "#recipe-0 [data-key=layer]").text
     assert "3 of 8 weights live" in about
     assert "-0.2500 and 0.6250" in about
 
@@ -198,26 +172,26 @@ def lines(chart: Any) -> list[str]:
 
 
 def test_four_networks_are_overlaid_and_another_seed_has_other_ones(opened_resnets: Any) -> None:
-    networks = card(opened_resnets, "#recipe-0-distribution-seed")
+    networks = card(opened_resnets, "#recipe-0 [data-key=distribution-seed]")
     first = lines(networks)
     assert len(first) == 4
     checked = "return [...arguments[0].querySelectorAll('input:checked')].map((box) => box.parentNode.textContent)"
     assert opened_resnets.execute_script(checked, networks) == ["initial", "dense", "ASNI-I", "ASNI-II"]
-    find(opened_resnets, "#recipe-0-distribution-seed option[value='1']").click()
+    find(opened_resnets, "#recipe-0 [data-key=distribution-seed] option[value='1']").click()
     second = lines(networks)
     assert len(second) == 4
     assert all(before != after for before, after in zip(first, second, strict=True))
 
 
 def test_another_network_can_join_the_overlay(opened_resnets: Any) -> None:
-    networks = card(opened_resnets, "#recipe-0-distribution-seed")
+    networks = card(opened_resnets, "#recipe-0 [data-key=distribution-seed]")
     networks.find_element("css selector", "input:not(:checked)").click()
     assert len(lines(networks)) == 5
     assert "SNIP, seed 0: 100.00 % lie outside." in networks.text
 
 
 def test_the_arrow_keys_read_the_share_of_weights_in_a_bin(opened_resnets: Any) -> None:
-    networks = card(opened_resnets, "#recipe-0-distribution-seed")
+    networks = card(opened_resnets, "#recipe-0 [data-key=distribution-seed]")
     networks.find_element("css selector", ".chart").send_keys(Keys.END)
     tip = networks.find_element("css selector", ".tip").text.splitlines()
     low, high = (float(edge) for edge in tip[0].split(" to "))
@@ -231,7 +205,7 @@ def test_the_arrow_keys_read_the_share_of_weights_in_a_bin(opened_resnets: Any) 
 
 
 def test_stages_are_coloured_special_layers_hatched_and_the_legend_says_so(opened_resnets: Any) -> None:
-    layers = card(opened_resnets, "#recipe-0-layers-run")
+    layers = card(opened_resnets, "#recipe-0 [data-key=layers-run]")
 
     def count(css: str) -> int:
         return len(layers.find_elements("css selector", f".chart {css}"))
@@ -251,24 +225,20 @@ def test_stages_are_coloured_special_layers_hatched_and_the_legend_says_so(opene
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_hatch_is_drawn_in_the_colour_of_the_page(opened_resnets: Any, scheme: str) -> None:
-    asked = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    opened_resnets.execute_cdp_cmd("Emulation.setEmulatedMedia", asked)
-    try:
-        background = card(opened_resnets, "#recipe-0-layers-run").value_of_css_property("background-color")
+    with coloured(opened_resnets, scheme):
+        background = card(opened_resnets, "#recipe-0 [data-key=layers-run]").value_of_css_property("background-color")
         stroke = "return getComputedStyle(document.querySelector('#hatch-skip path')).stroke"
         assert opened_resnets.execute_script(stroke) == background.replace("rgba", "rgb").replace(", 1)", ")")
-    finally:
-        opened_resnets.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_a_network_without_stages_has_one_colour_and_no_legend(opened: Any) -> None:
-    layers = card(opened, "#recipe-0-layers-run")
+    layers = card(opened, "#recipe-0 [data-key=layers-run]")
     assert texts(layers, ".legend span") == []
     assert layers.find_elements("css selector", "[fill^='url']") == []
 
 
 def test_accuracy_against_nonzeros_joins_the_recipes_of_other_sparsities(opened_resnets: Any) -> None:
-    sizes = card(opened_resnets, "#recipe-1-size-0")
+    sizes = card(opened_resnets, "#recipe-1 [data-key=size]")
     assert texts(sizes, ".switches label") == ["dense", "ASNI-I", "ASNI-II", "SNIP"]
     assert len(sizes.find_elements("css selector", ".chart path.mark")) == 4
     assert len(sizes.find_elements("css selector", ".chart circle.seed")) == 2 * (2 + 2 + 1)
@@ -277,22 +247,22 @@ def test_accuracy_against_nonzeros_joins_the_recipes_of_other_sparsities(opened_
 
 
 def test_the_arrow_keys_read_a_method_at_a_size_beside_the_dense_level(opened_resnets: Any) -> None:
-    sizes = card(opened_resnets, "#recipe-0-size-0")
+    sizes = card(opened_resnets, "#recipe-0 [data-key=size]")
     sizes.find_element("css selector", ".chart").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     tip = sizes.find_element("css selector", ".tip").text
     assert tip.splitlines() == ["ASNI-II, 1,000 nonzeros", "mean of 2 seeds", "92.50 % ± 0.71", "dense", "94.50 %"]
 
 
 def test_the_pointer_reads_the_nearest_of_several_methods_of_one_size(opened_resnets: Any) -> None:
-    sizes = card(opened_resnets, "#recipe-0-size-0")
+    sizes = card(opened_resnets, "#recipe-0 [data-key=size]")
     for mark, name in zip(sizes.find_elements("css selector", ".chart path.mark"), ("ASNI-I", "ASNI-II"), strict=False):
         ActionChains(opened_resnets).move_to_element(mark).perform()
         assert sizes.find_element("css selector", ".tip").text.startswith(f"{name}, 1,000 nonzeros")
 
 
 def test_names_with_markup_stay_text_in_legends_and_titles(opened: Any, chromium: Any, resnets: Path) -> None:
-    assert texts(card(opened, "#recipe-1-size-0"), ".switches label") == [EVIL]
-    assert EVIL in texts(card(opened, "#recipe-1-distribution-seed"), ".switches label")
+    assert texts(card(opened, "#recipe-1 [data-key=size]"), ".switches label") == [EVIL]
+    assert EVIL in texts(card(opened, "#recipe-1 [data-key=distribution-seed]"), ".switches label")
     drawn(chromium, resnets)
     titles = "return [...document.querySelectorAll('#recipe-0 .chart title')].map((title) => title.textContent)"
     (skip,) = [title for title in chromium.execute_script(titles) if "skip connection" in title]

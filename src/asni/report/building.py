@@ -30,6 +30,7 @@ _SCRIPTS = (
     "places.js",
     "layers.js",
     "schedule.js",
+    "following.js",
     "page.js",
 )
 _INITIAL = "initial"

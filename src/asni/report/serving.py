@@ -1,7 +1,7 @@
 """The page on localhost, built anew for each request, so that it follows trainings that go on."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,14 +20,24 @@ _FILES = (
     "mask.safetensors",
 )
 
+_Pages = Mapping[str, Callable[[], tuple[str, str]]]  # a path's kind and text, made when it is asked for
+
 
 def server(root: Path, port: int = 0) -> ThreadingHTTPServer:
     """Listens on this machine alone; with port 0 on any that is free (`server_port` tells which)."""
-    pages: dict[str, Callable[[], tuple[str, str]]] = {
-        "/": lambda: ("text/html", page(collect(root), version=version(root))),
+    pages: _Pages = {
+        "/": lambda: ("text/html", _newest(root)),
         "/version": lambda: ("text/plain", version(root)),
     }
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), _handler(pages))
+    except OSError as error:
+        raise AsniError(
+            f"cannot listen on port {port} of this machine: {error.strerror}. Choose another --port."
+        ) from None
 
+
+def _handler(pages: _Pages) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.headers.get("Host", "").partition(":")[0] not in ("127.0.0.1", "localhost"):
@@ -53,6 +63,9 @@ def server(root: Path, port: int = 0) -> ThreadingHTTPServer:
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Cache-Control", "no-store")
             self.send_header("X-Content-Type-Options", "nosniff")
+            if status == 500:
+                # The browser asks again: a directory may come back, and runs that are too many may go.
+                self.send_header("Refresh", "2")
             # A browser that has gone on to another page closes the connection.
             with suppress(ConnectionError):
                 self.end_headers()
@@ -61,12 +74,13 @@ def server(root: Path, port: int = 0) -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: object) -> None:
             """Silent: a page asks every two seconds."""
 
-    try:
-        return ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    except OSError as error:
-        raise AsniError(
-            f"cannot listen on port {port} of this machine: {error.strerror}. Choose another --port."
-        ) from None
+    return Handler
+
+
+def _newest(root: Path) -> str:
+    # Taken before the runs are read: what changes meanwhile makes the page old, and it is loaded again.
+    seen = version(root)
+    return page(collect(root), version=seen)
 
 
 def version(root: Path) -> str:

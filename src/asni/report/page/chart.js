@@ -18,6 +18,11 @@ function fitted(place, draw) {
   return redraw;
 }
 
+/** Of a chart as wide as this. */
+function heightFor(width) {
+  return Math.max(220, Math.min(300, width * 0.55));
+}
+
 function axis(low, high, from, to) {
   const span = high - low || 1;
   return (value) => from + ((value - low) / span) * (to - from);
@@ -99,14 +104,15 @@ function readableChart(label, draw) {
     tabindex: "0",
     role: "group",
     "aria-label": `${label}; arrow keys read the values`,
+    "data-key": label,
   });
   const tip = element("div", { class: "tip", hidden: true, "aria-live": "polite" });
   const reading = { stops: { count: 0 }, stop: null, point };
-  let height, cursor;
+  const cursor = drawing("g");
+  let height;
   const redraw = fitted(place, (width) => {
-    height = Math.max(220, Math.min(300, width * 0.55));
+    height = heightFor(width);
     const { parts, stops } = draw(width, height);
-    cursor = drawing("g");
     const size = { width, height, viewBox: `0 0 ${width} ${height}` };
     place.replaceChildren(drawing("svg", { ...size, "aria-hidden": "true" }, ...parts, cursor), tip);
     reading.stops = stops;
@@ -135,18 +141,22 @@ function readableChart(label, draw) {
 }
 
 function listenForStops(place, reading) {
+  const close = () => reading.point(null);
   const follow = ({ clientX, clientY }) => {
     const { left, top } = place.getBoundingClientRect();
     reading.point(nearestStop(reading.stops, clientX - left, clientY - top));
   };
   place.addEventListener("pointermove", follow);
   place.addEventListener("pointerdown", follow);
-  place.addEventListener("pointerleave", () => reading.point(null));
-  place.addEventListener("blur", () => reading.point(null));
+  // A finger leaves with every tap: what it read stays until it touches something else, or scrolls the page.
+  place.addEventListener("pointerleave", ({ pointerType }) => pointerType !== "touch" && close());
+  place.addEventListener("pointercancel", close);
+  document.addEventListener("pointerdown", ({ target }) => place.contains(target) || close());
+  place.addEventListener("blur", close);
   place.addEventListener("keydown", (event) => {
     const { count } = reading.stops;
     const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -count, End: count };
-    if (event.key === "Escape") reading.point(null);
+    if (event.key === "Escape") close();
     if (!(event.key in steps) || !count) return;
     event.preventDefault();
     const next = (reading.stop ?? (steps[event.key] > 0 ? -1 : count)) + steps[event.key];

@@ -1,23 +1,23 @@
 // The weights of the whole network, overlaid: before any training, dense, and as each method left them.
 
-function distributionView(group, id) {
+function distributionView(group) {
   const { sets } = group.distribution;
   const stageOf = ({ run }) => (run === null ? null : group.runs[run].stage);
   const lookOf = (stage) => (stage === null ? group.initial : group.stages[stage]);
   const stages = switches(
-    `${id}-distribution`,
+    "distribution",
     "networks",
     [...new Map(sets.map((set) => [stageOf(set), set.compared]))].map(([stage, compared]) => ({
       value: stage,
       text: lookOf(stage).title,
       off: !compared,
-      key: lineKey(lookOf(stage)),
+      line: lineKey(lookOf(stage)),
     })),
     () => chart.redraw(),
   );
   const seeds = [...new Set(sets.map(({ seed }) => seed))].sort((a, b) => a - b);
   const seedChooser = chooser(
-    `${id}-distribution-seed`,
+    "distribution-seed",
     seeds.map((seed) => [seed, seed]),
     () => chart.redraw(),
   );
@@ -33,15 +33,8 @@ function distributionView(group, id) {
         outside: 100 * (1 - set.counts.reduce((sum, count) => sum + count, 0) / set.weights),
       })),
   );
-  return element(
-    "div",
-    { class: "card" },
-    element("h3", {}, "Weights of the whole network (% of its own, by bin)"),
-    element("div", { class: "pick" }, labelled("seed", seedChooser)),
-    chart.place,
-    stages.view,
-    note,
-  );
+  const title = "Weights of the whole network (% of its own, by bin)";
+  return pickCard(title, labelled("seed", seedChooser), chart.place, stages.view, note);
 }
 
 /** `series()` gives what is to be drawn now: [{name, look, counts, y, outside}], a value for each bin. */

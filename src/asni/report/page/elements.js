@@ -60,18 +60,26 @@ function labelled(text, control) {
   return element("label", {}, text, control);
 }
 
-function chooser(id, options, onchange) {
-  const choices = options.map(([value, text]) => element("option", { value }, text));
-  return element("select", { id, onchange }, ...choices);
+/** A card with something to choose above its parts. */
+function pickCard(title, pick, ...parts) {
+  const heading = element("h3", {}, title);
+  return element("div", { class: "card" }, heading, element("div", { class: "pick" }, pick), ...parts);
 }
 
-/** Boxes for [{value, text, off, key}], on unless `off`; `key` shows how it is drawn. */
-function switches(id, name, choices, changed) {
+// A `data-key` says what an element is about, so that a page that is loaded again finds it (see `keyOf`).
+
+function chooser(key, options, onchange) {
+  const choices = options.map(([value, text]) => element("option", { value }, text));
+  return element("select", { "data-key": key, onchange }, ...choices);
+}
+
+/** Boxes for [{value, text, off, line}], on unless `off`; `line` shows how it is drawn. */
+function switches(key, name, choices, changed) {
   const off = new Set(choices.filter((choice) => choice.off).map(({ value }) => value));
-  const boxes = choices.map(({ value, text, key }, index) => {
+  const boxes = choices.map(({ value, text, line }) => {
     const box = element("input", {
       type: "checkbox",
-      id: `${id}-${index}`,
+      "data-key": String(value),
       checked: !off.has(value),
       onchange: () => {
         if (box.checked) off.delete(value);
@@ -79,13 +87,13 @@ function switches(id, name, choices, changed) {
         changed();
       },
     });
-    return element("label", {}, box, ...(key ? [key] : []), text);
+    return element("label", {}, box, ...(line ? [line] : []), text);
   });
   return {
     on: (value) => !off.has(value),
     view: element(
       "div",
-      { class: "switches", role: "group", "aria-label": name },
+      { class: "switches", role: "group", "aria-label": name, "data-key": key },
       element("span", { class: "quiet" }, name),
       ...boxes,
     ),

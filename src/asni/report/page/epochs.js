@@ -1,29 +1,36 @@
 // What the trainings reached, epoch by epoch.
 
-/** Lines over epochs. `series()` gives what is to be drawn now: [{name, look, x, y, dots}]. */
-function epochChart({ label, epochs, range, format, series }) {
+/** Lines over the epochs up to the `last`. `series()` gives what is to be drawn now: [{name, look, x, y, dots}]. */
+function epochChart({ label, last, range, series }) {
   return readableChart(`${label} over epochs`, (width, height) => {
     const lines = series();
     const [low, high] = range(lines);
-    const x = axis(0, Math.max(epochs - 1, 1), MARGIN.left, width - MARGIN.right),
+    const x = axis(0, Math.max(last, 1), MARGIN.left, width - MARGIN.right),
       y = axis(low, high, height - MARGIN.bottom, MARGIN.top);
-    const across = ticks(0, Math.max(epochs - 1, 1), width / 70).filter(Number.isInteger);
+    const across = ticks(0, Math.max(last, 1), width / 70).filter(Number.isInteger);
     const drawn = lines.flatMap((line) => (line.dots ? drawnDots(line, x, y) : [drawnLine(line, x, y)]));
+    const epochs = measuredEpochs(lines, last);
     return {
       parts: [
         ...frame(width, height, x, y, across, ticks(low, high, 5), { x: "epoch" }),
         clipped(width, height, drawn),
       ],
       stops: {
-        count: epochs,
-        at: (epoch) => ({ x: x(epoch) }),
-        tell: (epoch) => [
-          element("b", {}, `epoch ${epoch}`),
-          ...toldLines(lines, (line) => valueAt(line, epoch, format)),
+        count: epochs.length,
+        at: (stop) => ({ x: x(epochs[stop]) }),
+        tell: (stop) => [
+          element("b", {}, `epoch ${epochs[stop]}`),
+          ...toldLines(lines, (line) => valueAt(line, epochs[stop])),
         ],
       },
     };
   });
+}
+
+/** Those that are there, never all up to the last: its number comes from a file, and may be any. */
+function measuredEpochs(lines, last) {
+  const epochs = new Set(lines.flatMap((line) => line.x));
+  return [...epochs].filter((epoch) => epoch <= last).sort((a, b) => a - b);
 }
 
 function drawnDots({ x: xs, y: ys }, x, y) {
@@ -31,9 +38,9 @@ function drawnDots({ x: xs, y: ys }, x, y) {
   return there.map(([cx, cy]) => drawing("circle", { class: "measured", r: 3, cx: x(cx), cy: y(cy) }));
 }
 
-function valueAt({ x, y }, epoch, format) {
+function valueAt({ x, y }, epoch) {
   const index = x.indexOf(epoch);
-  return index < 0 ? "–" : y[index] === null ? "NaN" : format(y[index]);
+  return index < 0 ? "–" : y[index] === null ? "NaN" : percent(y[index]);
 }
 
 /** From the lowest accuracy after the first tenth of the epochs, where runs differ by little, to the highest. */
@@ -43,57 +50,50 @@ function settledRange(lines) {
   return settled.length ? rangeAround([lowest(settled), highest(lines.flatMap((line) => finite(line.y)))]) : [0, 100];
 }
 
-function trainingView(group, id) {
-  const charts = [];
-  const redraw = () => charts.forEach((chart) => chart.redraw());
+function trainingView(group) {
   const stages = switches(
-    `${id}-stage`,
+    "stage",
     "methods",
-    Object.entries(group.stages).map(([value, look]) => ({ value, text: look.title, key: lineKey(look) })),
+    Object.entries(group.stages).map(([value, look]) => ({ value, text: look.title, line: lineKey(look) })),
     redraw,
   );
   const seeds = switches(
-    `${id}-seed`,
+    "seed",
     "seeds",
     [...new Set(group.runs.map((run) => run.seed))].map((value) => ({ value, text: String(value) })),
     redraw,
   );
-  const lines = (column, scale) => () =>
-    group.runs
-      .filter((run) => stages.on(run.stage) && seeds.on(run.seed))
-      .map((run) => ({
-        name: runName(group, run),
-        look: group.stages[run.stage],
-        x: run.curves.epoch,
-        y: scaled(run.curves[column], scale),
-      }));
-  const epochs = highest(group.runs.map((run) => highest(run.curves.epoch))) + 1;
-  charts.push(
-    epochChart({
-      label: "test accuracy (percent)",
-      epochs,
-      range: settledRange,
-      format: percent,
-      series: lines("accuracy", 1),
-    }),
-  );
-  charts.push(
-    epochChart({
-      label: "pruned weights (percent)",
-      epochs,
-      range: () => [0, 100],
-      format: percent,
-      series: lines("sparsity", 100),
-    }),
-  );
-  const titles = ["Test accuracy (%) over epochs", "Pruned weights (%) over epochs"];
-  return [
-    stages.view,
-    seeds.view,
-    element(
-      "div",
-      { class: "pair" },
-      ...charts.map((chart, index) => element("div", { class: "card" }, element("h3", {}, titles[index]), chart.place)),
-    ),
+  const last = highest(group.runs.map((run) => highest(run.curves.epoch)));
+  const runs = () => group.runs.filter((run) => stages.on(run.stage) && seeds.on(run.seed));
+  const accuracy = epochChart({
+    label: "test accuracy (percent)",
+    last,
+    range: settledRange,
+    series: () => runLines(group, runs(), "accuracy", 1),
+  });
+  const pruned = epochChart({
+    label: "pruned weights (percent)",
+    last,
+    range: () => [0, 100],
+    series: () => runLines(group, runs(), "sparsity", 100),
+  });
+  function redraw() {
+    accuracy.redraw();
+    pruned.redraw();
+  }
+  const chartCard = (title, chart) => element("div", { class: "card" }, element("h3", {}, title), chart.place);
+  const cards = [
+    chartCard("Test accuracy (%) over epochs", accuracy),
+    chartCard("Pruned weights (%) over epochs", pruned),
   ];
+  return [stages.view, seeds.view, element("div", { class: "pair" }, ...cards)];
+}
+
+function runLines(group, runs, column, scale) {
+  return runs.map((run) => ({
+    name: runName(group, run),
+    look: group.stages[run.stage],
+    x: run.curves.epoch,
+    y: scaled(run.curves[column], scale),
+  }));
 }

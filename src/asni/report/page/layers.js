@@ -1,64 +1,46 @@
 // One run layer by layer: how much of each was pruned, and where the surviving weights of one lie.
 
-function layersView(group, id) {
+function layersView(group) {
   const runs = group.runs.filter((run) => run.layers.length);
   if (!runs.length) return null;
-  const look = (run) => group.stages[run.stage];
-  const name = (run) => runName(group, run);
-  let run = runs.find((each) => each.sparsity > 0) ?? runs[0],
-    picked = 0;
-
-  const runChooser = chooser(
-    `${id}-layers-run`,
-    runs.map((each, index) => [index, name(each)]),
-    () => chooseRun(runs[runChooser.value]),
-  );
-  const layerChooser = chooser(`${id}-layer`, [], () => chooseLayer(Number(layerChooser.value)));
-  runChooser.value = runs.indexOf(run);
+  const first = runs.find((run) => run.sparsity > 0) ?? runs[0];
+  const chosen = runChooser("layers-run", group, runs, first, fillLayers);
+  const layerChooser = chooser("layer", [], redraw);
+  const picked = () => chosen.run().layers[layerChooser.selectedIndex];
+  const colour = () => group.stages[chosen.run().stage].colour;
   const bars = element("div", { class: "chart" }),
-    histogram = element("div", { class: "chart" }),
-    legend = element("div", { class: "legend" });
-  const about = element("p", { class: "quiet" });
-  const drawBars = fitted(bars, (width) => bars.replaceChildren(barsOf(run, look(run), picked, width, chooseLayer)));
-  const drawHistogram = fitted(histogram, (width) =>
-    histogram.replaceChildren(histogramOf(run.layers[picked], look(run), width)),
+    legend = element("div", { class: "legend" }),
+    about = element("p", { class: "quiet", "aria-live": "polite" });
+  const drawBars = fitted(bars, (width) =>
+    bars.replaceChildren(barsOf(chosen.run().layers, picked(), colour(), width, pick)),
   );
+  const histogram = layerHistogram(picked, colour);
 
-  function chooseRun(chosen) {
-    run = chosen;
-    legend.replaceChildren(...placesLegend(run.layers));
-    layerChooser.replaceChildren(...run.layers.map((layer, index) => element("option", { value: index }, layer.name)));
-    chooseLayer(Math.min(picked, run.layers.length - 1));
+  function fillLayers() {
+    const before = layerChooser.value;
+    const { layers } = chosen.run();
+    layerChooser.replaceChildren(
+      ...layers.map(({ name }) => element("option", { value: name, selected: name === before }, name)),
+    );
+    legend.replaceChildren(...placesLegend(layers));
+    redraw();
   }
 
-  function chooseLayer(index) {
-    picked = index;
-    layerChooser.value = index;
-    about.textContent = describe(run.layers[index]);
+  /** As if it had been chosen by name: a page that is loaded again keeps it too. */
+  function pick(layer) {
+    layerChooser.value = layer.name;
+    layerChooser.dispatchEvent(new Event("change", { bubbles: true }));
+  }
+
+  function redraw() {
+    about.textContent = describe(picked());
     drawBars();
-    drawHistogram();
+    histogram.redraw();
   }
-  chooseRun(run);
-  return element(
-    "div",
-    { class: "pair" },
-    element(
-      "div",
-      { class: "card" },
-      element("h3", {}, "Pruned weights by layer"),
-      element("div", { class: "pick" }, labelled("run", runChooser)),
-      bars,
-      legend,
-    ),
-    element(
-      "div",
-      { class: "card" },
-      element("h3", {}, "Surviving weights of a layer"),
-      element("div", { class: "pick" }, labelled("layer", layerChooser)),
-      histogram,
-      about,
-    ),
-  );
+  fillLayers();
+  const left = pickCard("Pruned weights by layer", labelled("run", chosen.view), bars, legend);
+  const right = pickCard("Surviving weights of a layer", labelled("layer", layerChooser), histogram.place, about);
+  return element("div", { class: "pair" }, left, right);
 }
 
 function describe(layer) {
@@ -70,99 +52,78 @@ function describe(layer) {
   );
 }
 
-function barsOf(run, look, picked, width, choose) {
-  const height = 240,
-    count = run.layers.length;
-  const x = axis(0, count, MARGIN.left, width - MARGIN.right),
+/** A bar for each layer, with a mark under the one that is picked; a click above a layer's name calls `pick`. */
+function barsOf(layers, picked, colour, width, pick) {
+  const height = heightFor(width);
+  const x = axis(0, layers.length, MARGIN.left, width - MARGIN.right),
     y = axis(0, 100, height - MARGIN.bottom, MARGIN.top);
-  const svg = drawing("svg", {
-    width,
-    height,
-    viewBox: `0 0 ${width} ${height}`,
-    role: "img",
-    "aria-label": "pruned percent of each layer",
+  const room = x(1) - x(0);
+  const columns = layers.flatMap((layer, index) => {
+    const middle = x(index + 0.5);
+    const label = layer.name.length * 7 < room ? layer.name : String(index + 1);
+    const isLabelled = room >= 16 || index % 5 === 0;
+    const place = { x: middle, y: y(0) + 19, "text-anchor": "middle", class: layer === picked ? "picked" : null };
+    return [
+      ...layerBar(layer, colour, { middle, width: 0.82 * room, y }, pick),
+      ...(isLabelled ? [drawing("text", place, label)] : []),
+      ...(layer === picked ? [drawing("path", { class: "picked", d: `M${middle} ${y(0) + 2}l6 6h-12Z` })] : []),
+    ];
   });
-  svg.append(...frame(width, height, x, y, [], ticks(0, 100, 5), { x: "layer (choose one by its bar)" }));
-  const room = (x(1) - x(0)) * 0.82;
-  run.layers.forEach((layer, index) => {
-    const pruned = 100 * (1 - layer.survivors / layer.weights);
-    const middle = x(index + 0.5),
-      top = y(pruned);
-    const part = partOf(layer);
-    const name = part ? `${layer.name} (${PARTS[part].name})` : layer.name;
-    const title = drawing("title", {}, `${name}: ${percent(pruned)} of ${whole(layer.weights)} pruned`);
-    const bar = { x: middle - room / 2, width: room };
-    svg.append(
-      ...placedBar(part, {
-        class: index === picked ? "series picked" : "series",
-        colour: layer.place?.colour ?? look.colour,
-        ...bar,
-        y: top,
-        height: y(0) - top,
-      }),
-    );
-    svg.append(
-      drawing(
-        "rect",
-        {
-          ...bar,
-          y: MARGIN.top,
-          height: y(0) - MARGIN.top,
-          fill: "transparent",
-          cursor: "pointer",
-          onclick: () => choose(index),
-        },
-        title,
-      ),
-    );
-    const label = layer.name.length * 7 < x(1) - x(0) ? layer.name : String(index + 1);
-    if (x(1) - x(0) >= 16 || index % 5 === 0)
-      svg.append(drawing("text", { x: middle, y: y(0) + 16, "text-anchor": "middle" }, label));
-  });
-  return svg;
+  return drawing(
+    "svg",
+    { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "pruned percent of each layer" },
+    ...frame(width, height, x, y, [], ticks(0, 100, 5), { x: "layer (choose one by its bar)" }),
+    ...columns,
+  );
 }
 
-function histogramOf(layer, look, width) {
-  const height = 240,
-    edges = layer.counts.length;
-  const reach = Math.max(Math.abs(layer.first), Math.abs(layer.first + edges)) * layer.width || 1;
-  const most = Math.max(1, ...layer.counts);
-  const x = axis(-reach, reach, MARGIN.left, width - MARGIN.right),
-    y = axis(0, most, height - MARGIN.bottom, MARGIN.top);
-  const svg = drawing("svg", {
-    width,
-    height,
-    viewBox: `0 0 ${width} ${height}`,
-    role: "img",
-    "aria-label": `histogram of ${layer.name}`,
+function layerBar(layer, colour, { middle, width, y }, pick) {
+  const pruned = 100 * (1 - layer.survivors / layer.weights);
+  const part = partOf(layer);
+  const name = part ? `${layer.name} (${PARTS[part].name})` : layer.name;
+  const column = { x: middle - width / 2, width };
+  const title = drawing("title", {}, `${name}: ${percent(pruned)} of ${whole(layer.weights)} pruned`);
+  const all = { ...column, y: MARGIN.top, height: y(0) - MARGIN.top };
+  return [
+    ...placedBar(part, {
+      class: "series",
+      colour: layer.place?.colour ?? colour,
+      ...column,
+      y: y(pruned),
+      height: y(0) - y(pruned),
+    }),
+    drawing("rect", { ...all, fill: "transparent", cursor: "pointer", onclick: () => pick(layer) }, title),
+  ];
+}
+
+/** How many weights of the layer that `picked()` gives lie in each bin, and its two means. */
+function layerHistogram(picked, colour) {
+  return readableChart("surviving weights of a layer", (width, height) => {
+    const layer = picked();
+    const edge = (index) => (layer.first + index) * layer.width;
+    const reach = Math.max(Math.abs(edge(0)), Math.abs(edge(layer.counts.length))) || 1;
+    const most = Math.max(1, ...layer.counts);
+    const x = axis(-reach, reach, MARGIN.left, width - MARGIN.right),
+      y = axis(0, most, height - MARGIN.bottom, MARGIN.top);
+    const bins = layer.counts.map((count, index) => {
+      const [left, right] = [x(edge(index)), x(edge(index + 1))];
+      const size = { width: Math.max(0.5, right - left - 0.5), height: y(0) - y(count) };
+      return drawing("rect", { class: "series", colour: colour(), x: left, y: y(count), ...size });
+    });
+    const means = [layer.negative, layer.positive]
+      .filter((mean) => mean !== null)
+      .map((mean) => drawing("line", { class: "mean", x1: x(mean), x2: x(mean), y1: MARGIN.top, y2: y(0) }));
+    const across = ticks(-reach, reach, width / 90);
+    return {
+      parts: [...frame(width, height, x, y, across, ticks(0, most, 4), { x: "weight" }), ...bins, ...means],
+      stops: {
+        count: layer.counts.length,
+        at: (index) => ({ x: x(edge(index + 0.5)) }),
+        tell: (index) => [
+          element("b", {}, `${compact(edge(index))} to ${compact(edge(index + 1))}`),
+          element("div", {}, counted(layer.counts[index], "weight")),
+        ],
+      },
+    };
   });
-  svg.append(...frame(width, height, x, y, ticks(-reach, reach, width / 90), ticks(0, most, 4), { x: "weight" }));
-  layer.counts.forEach((count, index) => {
-    const low = (layer.first + index) * layer.width,
-      high = low + layer.width;
-    const title = drawing("title", {}, `${whole(count)} weights from ${compact(low)} to ${compact(high)}`);
-    const room = Math.max(0.5, x(high) - x(low) - 0.5);
-    svg.append(
-      drawing("rect", {
-        class: "series",
-        colour: look.colour,
-        x: x(low),
-        width: room,
-        y: y(count),
-        height: y(0) - y(count),
-      }),
-    );
-    svg.append(
-      drawing(
-        "rect",
-        { x: x(low), width: x(high) - x(low), y: MARGIN.top, height: y(0) - MARGIN.top, fill: "transparent" },
-        title,
-      ),
-    );
-  });
-  for (const mean of [layer.negative, layer.positive]) {
-    if (mean !== null)
-      svg.append(drawing("line", { class: "mean", x1: x(mean), x2: x(mean), y1: MARGIN.top, y2: y(0) }));
-  }
-  return svg;
 }

@@ -5,6 +5,14 @@ function runName(group, run) {
   return `${group.stages[run.stage].title}, seed ${run.seed}${alike ? ` (${run.path})` : ""}`;
 }
 
+/** A chooser of runs, at first of `chosen`; `run()` is the one that is chosen, null where there is none. */
+function runChooser(key, group, runs, chosen, onchange) {
+  const options = runs.map((run) => [run.path, runName(group, run)]);
+  const view = chooser(key, options, onchange);
+  if (chosen) view.value = chosen.path;
+  return { view, run: () => runs.find(({ path }) => path === view.value) ?? null };
+}
+
 function warningsView(warnings) {
   if (!warnings.length) return [];
   const summary = counted(warnings.length, "warning");
@@ -12,7 +20,7 @@ function warningsView(warnings) {
     element(
       "details",
       { class: "warnings", open: true },
-      element("summary", {}, summary),
+      element("summary", { "data-key": "warnings" }, summary),
       element("ul", {}, ...warnings.map((warning) => element("li", {}, warning))),
     ),
   ];
@@ -32,7 +40,12 @@ function madeView(group) {
     element(
       "details",
       { class: "run" },
-      element("summary", {}, `${runName(group, run)} `, element("span", { class: "quiet" }, run.path)),
+      element(
+        "summary",
+        { "data-key": run.path },
+        `${runName(group, run)} `,
+        element("span", { class: "quiet" }, run.path),
+      ),
       ...(run.command === null ? [] : [element("pre", {}, run.command)]),
       ...(run.note ? [element("p", {}, run.note)] : []),
       factsView(run.environment),
@@ -44,19 +57,19 @@ function madeView(group) {
 function recipeView(group, index, groups) {
   const id = `recipe-${index}`;
   const there = (view) => view !== null;
-  const networks = [sizesView(group, groups, id), group.distribution && distributionView(group, id)].filter(there);
+  const networks = [sizesView(group, groups), group.distribution && distributionView(group)].filter(there);
   const views = [
     seedsTable(group),
     runsTable(group),
-    ...trainingView(group, id),
+    ...trainingView(group),
     networks.length ? element("div", { class: "pair" }, ...networks) : null,
-    layersView(group, id),
+    layersView(group),
     group.schedule && scheduleView(group, id),
     madeView(group),
   ];
   return element(
     "section",
-    { class: "recipe", id, "aria-labelledby": `${id}-heading` },
+    { class: "recipe", id, "aria-labelledby": `${id}-heading`, "data-key": recipeKey(group) },
     element("h2", { id: `${id}-heading` }, group.recipe),
     ...(group.title ? [element("p", { class: "quiet" }, group.title)] : []),
     factsView(group.facts),
@@ -64,34 +77,17 @@ function recipeView(group, index, groups) {
   );
 }
 
+/** With the facts, since two recipes may share their name. */
+function recipeKey({ recipe, facts }) {
+  return JSON.stringify([recipe, facts]);
+}
+
 function contents(groups) {
   if (groups.length < 2) return [];
   const links = groups.map((group, index) =>
-    element("li", {}, element("a", { href: `#recipe-${index}` }, group.recipe)),
+    element("li", {}, element("a", { href: `#recipe-${index}`, "data-key": recipeKey(group) }, group.recipe)),
   );
-  return [element("nav", { "aria-label": "recipes" }, element("ul", {}, ...links))];
-}
-
-/** While trainings go on: load the page again when its runs have changed, and keep what was chosen. */
-function followServer(version) {
-  const controls = () => [...document.querySelectorAll("input[id], select[id]")];
-  const remembered = JSON.parse(sessionStorage.getItem("choices") ?? "{}");
-  for (const control of controls().filter(({ id }) => id in remembered)) {
-    if (control.type === "checkbox") control.checked = remembered[control.id];
-    else control.value = remembered[control.id];
-    control.dispatchEvent(new Event(control.type === "range" ? "input" : "change"));
-  }
-  const changed = new Set(Object.keys(remembered));
-  for (const kind of ["input", "change"]) document.addEventListener(kind, ({ target }) => changed.add(target.id));
-  setInterval(async () => {
-    const answer = await fetch("version").catch(() => null);
-    if (!answer?.ok || (await answer.text()) === version) return;
-    const chosen = controls()
-      .filter(({ id }) => changed.has(id))
-      .map((each) => [each.id, each.type === "checkbox" ? each.checked : each.value]);
-    sessionStorage.setItem("choices", JSON.stringify(Object.fromEntries(chosen)));
-    location.reload();
-  }, 2000);
+  return [element("nav", { "aria-label": "recipes", "data-key": "recipes" }, element("ul", {}, ...links))];
 }
 
 function show(data) {

@@ -17,62 +17,47 @@ function nonzerosLeft({ parameters, prunable }, prunedPercent) {
 }
 
 function scheduleView(group, id) {
-  const own = group.schedule;
+  const { alpha, beta, gamma } = group.schedule;
+  const now = { alpha, beta, gamma };
   const runs = group.runs.filter((run) => run.sparsity > 0);
-  let run = runs.find((each) => each.stage === "asni-1") ?? runs[0] ?? null;
-  const now = { alpha: own.alpha, beta: own.beta, gamma: own.gamma };
+  const first = runs.find(({ stage }) => stage === "asni-1") ?? runs[0];
+  const circles = runChooser("schedule-run", group, runs, first, update);
+  const chart = scheduleChart(group, now, circles.run);
   const outcome = element("p", { class: "outcome", id: `${id}-outcome`, "aria-live": "polite" });
-  const look = group.stages["asni-1"] ?? { colour: "#0072B2", dashes: [] };
-  const chart = epochChart({
-    label: "pruned weights (percent)",
-    epochs: own.epochs,
-    format: percent,
-    range: () => [0, 100],
-    series: () => [
-      {
-        name: "schedule",
-        look: { ...look, dashes: [] },
-        x: [...Array(own.epochs).keys()],
-        y: scheduled(now, own.epochs),
-      },
-      ...(run
-        ? [{ name: runName(group, run), dots: true, x: run.curves.epoch, y: scaled(run.curves.sparsity, 100) }]
-        : []),
-    ],
-  });
+  const { place, reset } = slidersOf(group.schedule, now, id, update);
 
   function update() {
-    outcome.replaceChildren(...outcomeOf(group, now, run));
+    outcome.replaceChildren(...outcomeOf(group, now, circles.run()));
     chart.redraw();
   }
-  const { place, reset } = slidersOf(own, now, id, update);
-  const runChooser = chooser(
-    `${id}-schedule-run`,
-    runs.map((each, index) => [index, runName(group, each)]),
-    () => {
-      run = runs[runChooser.value];
-      update();
-    },
-  );
-  if (run) runChooser.value = runs.indexOf(run);
   update();
+  const pick = element("div", { class: "pick" }, ...(first ? [labelled("circles", circles.view)] : []), reset);
   return element(
     "div",
     { class: "card" },
     element("h3", {}, "The schedule: pruned weights (%) over epochs"),
-    element(
-      "div",
-      { class: "pair" },
-      element(
-        "div",
-        {},
-        place,
-        outcome,
-        element("div", { class: "pick" }, ...(run ? [labelled("circles", runChooser)] : []), reset),
-      ),
-      chart.place,
-    ),
+    element("div", { class: "pair" }, element("div", {}, place, outcome, pick), chart.place),
   );
+}
+
+/** The curve of what is set `now`, and circles for the run that `shownRun()` gives, if any. */
+function scheduleChart(group, now, shownRun) {
+  const { epochs } = group.schedule;
+  const { colour } = group.stages["asni-1"] ?? { colour: "#0072B2" };
+  const curve = { name: "schedule", look: { colour, dashes: [] }, x: [...Array(epochs).keys()] };
+  return epochChart({
+    label: "schedule of pruned weights (percent)",
+    last: epochs - 1,
+    range: () => [0, 100],
+    series: () => {
+      const run = shownRun();
+      const circles = run ? runLines(group, [run], "sparsity", 100) : [];
+      return [
+        { ...curve, y: scheduled(now, epochs) },
+        ...circles.map(({ name, x, y }) => ({ name, x, y, dots: true })),
+      ];
+    },
+  });
 }
 
 function slidersOf(own, now, id, update) {
@@ -88,6 +73,7 @@ function slidersOf(own, now, id, update) {
     const input = element("input", {
       type: "range",
       id: `${id}-${key}`,
+      "data-key": key,
       min,
       max,
       step: "any",
@@ -104,21 +90,14 @@ function slidersOf(own, now, id, update) {
     inputs[key] = { input, set };
     place.append(element("label", { for: input.id, title: help }, key), input, output);
   }
-  const reset = element(
-    "button",
-    {
-      type: "button",
-      class: "reset",
-      onclick: () => {
-        for (const [key, { input, set }] of Object.entries(inputs)) {
-          input.value = own[key];
-          set(own[key]);
-        }
-      },
-    },
-    "back to the recipe",
-  );
-  return { place, reset };
+  const toRecipe = () => {
+    for (const [key, { input, set }] of Object.entries(inputs)) {
+      input.value = own[key];
+      set(own[key]);
+    }
+  };
+  const button = { type: "button", class: "reset", "data-key": "reset", onclick: toRecipe };
+  return { place, reset: element("button", button, "back to the recipe") };
 }
 
 function outcomeOf(group, now, run) {

@@ -19,7 +19,10 @@ function isDrawable({ accuracy, nonzeros }) {
   return accuracy !== "NaN" && nonzeros > 0;
 }
 
-/** The rows of `overSeeds` for what each method gave, with a name and a look: its points, and the dense levels. */
+/**
+ * The rows of `overSeeds` for what each method gave, with a name and a look: its points, and the dense levels;
+ * and the runs of a recipe that have the seed of another one.
+ */
 function sizesOf(family) {
   const stages = Object.assign({}, ...family.map((each) => each.stages));
   const rows = (runs) =>
@@ -34,22 +37,23 @@ function sizesOf(family) {
     points: ends.flatMap((runs) => rows(runs.filter((run) => !isDense(run)))),
     // A dense training knows no sparsity: a seed's own is the same in all these recipes, and counts once.
     levels: rows(ends.flat().filter(isDense)),
+    again: ends.flatMap((runs) => overSeeds({ runs })).flatMap(({ again }) => again),
   };
 }
 
 /** Null where there is nothing but dense networks. */
-function sizesView(group, groups, id) {
+function sizesView(group, groups) {
   const family = groups.filter((each) => each.family === group.family);
-  const { points, levels } = sizesOf(family);
+  const { points, levels, again } = sizesOf(family);
   if (!points.length) return null;
   const looks = new Map([...levels, ...points].map(({ stage, look }) => [stage, look]));
   const methods = switches(
-    `${id}-size`,
+    "size",
     "methods",
     [...looks].map(([stage, look]) => ({
       value: stage,
       text: look.title,
-      key: lineKey(look, ...(stage === "dense" ? [] : [drawnMark(look, 15, 6)])),
+      line: lineKey(look, ...(stage === "dense" ? [] : [drawnMark(look, 15, 6)])),
     })),
     () => chart.redraw(),
   );
@@ -62,6 +66,7 @@ function sizesView(group, groups, id) {
     chart.place,
     methods.view,
     ...sizesNotes(family, [...levels, ...points]),
+    ...againNotes(again),
   );
 }
 

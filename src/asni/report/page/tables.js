@@ -48,7 +48,11 @@ function sortedTable(label, columns, items) {
     const heading = element(
       "th",
       { scope: "col" },
-      element("button", { type: "button", onclick: () => sort(column, heading) }, column.heading),
+      element(
+        "button",
+        { type: "button", "data-key": column.heading, onclick: () => sort(column, heading) },
+        column.heading,
+      ),
     );
     return heading;
   });
@@ -76,7 +80,8 @@ function sortedTable(label, columns, items) {
 
   fill(items);
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...headings)), body);
-  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table);
+  const region = { class: "scroll", tabindex: "0", role: "region", "aria-label": label, "data-key": label };
+  return element("div", region, table);
 }
 
 function runsTable(group) {
@@ -93,15 +98,17 @@ function runsTable(group) {
   return element("div", { class: "card" }, ...parts);
 }
 
-/** One row for each method and precision: its finished runs, one a seed, taken together. */
+/** One row for each method and precision: its finished runs, one a seed, taken together; `again` are the others. */
 function overSeeds(group) {
   const rows = new Map();
   for (const run of group.runs.filter(({ finished }) => finished)) {
     const key = JSON.stringify([run.stage, run.precision]);
-    if (!rows.has(key)) rows.set(key, new Map());
-    if (!rows.get(key).has(run.seed)) rows.get(key).set(run.seed, run);
+    if (!rows.has(key)) rows.set(key, { bySeed: new Map(), again: [] });
+    const { bySeed, again } = rows.get(key);
+    if (bySeed.has(run.seed)) again.push(run);
+    else bySeed.set(run.seed, run);
   }
-  return [...rows.values()].map((bySeed) => {
+  return [...rows.values()].map(({ bySeed, again }) => {
     const runs = [...bySeed.values()];
     const { stage, precision, finished, paper } = runs[0];
     const accuracies = runs.map((run) => run.accuracy);
@@ -110,7 +117,7 @@ function overSeeds(group) {
       spread: spread(accuracies),
       nonzeros: mean(runs.map((run) => run.nonzeros)),
     };
-    return { stage, precision, finished, paper, runs, seeds: runs.length, ...means };
+    return { stage, precision, finished, paper, runs, again, seeds: runs.length, ...means };
   });
 }
 
@@ -133,7 +140,13 @@ function seedsTable(group) {
     element("h3", {}, "Means over seeds"),
     sortedTable("means over seeds", columns, rows),
     element("p", { class: "quiet" }, "spread: the standard deviation over seeds"),
+    ...againNotes(rows.flatMap(({ again }) => again)),
   );
+}
+
+function againNotes(again) {
+  const paths = again.map(({ path }) => path).join(", ");
+  return paths ? [element("p", { class: "quiet" }, `Left out of the mean, the same seed again: ${paths}.`)] : [];
 }
 
 /** A mean over a NaN is none. */

@@ -1,0 +1,40 @@
+"""What the tests in a browser do again and again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def drawn(browser: Any, html: Path) -> Any:
+    browser.get(html.as_uri())
+    after_drawing(browser)
+    return browser
+
+
+def after_drawing(browser: Any) -> None:
+    wait = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
+    browser.execute_async_script(wait)  # the charts are drawn with the first frame
+
+
+@contextmanager
+def coloured(browser: Any, scheme: str) -> Iterator[None]:
+    """As one who asks for a light or a dark page sees it."""
+    asked = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", asked)
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def find(browser: Any, css: str) -> Any:
+    return browser.find_element("css selector", css)
+
+
+def card(browser: Any, css: str) -> Any:
+    return find(browser, css).find_element("xpath", "ancestor::div[@class='card']")
+
+
+def texts(browser: Any, css: str) -> list[str]:
+    return [each.text for each in browser.find_elements("css selector", css)]

@@ -1,0 +1,57 @@
+"""A browser, and a server for it."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asni.report.serving import server
+
+CHROMIUM = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--window-size=1200,900",
+)
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install '.[dev]'")
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        pytest.skip("chromium is not installed: apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for argument in (*CHROMIUM, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(argument)
+    browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """What is served."""
+    directory = tmp_path / "runs"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def port(runs: Path) -> Iterator[int]:
+    with server(runs) as listening:
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
+        thread.start()
+        yield listening.server_port
+        listening.shutdown()
+        thread.join()
