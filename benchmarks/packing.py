@@ -71,7 +71,7 @@ def _compare(name: str, folder: Path, pool: ProcessPoolExecutor) -> Callable[[],
         print(f"{name}: exact {exact.bytes:,} bytes, amenable {amenable.bytes:,}; {shown}", file=sys.stderr)
         return {
             f"amenable / entropy of mask and sign, {name}": amenable.bytes / amenable.entropy_bytes,
-            f"exact masks / entropy, {name}": exact.ratio,
+            f"exact masks / entropy, {name}": exact.parts["mask"] / exact.entropy_bytes,
             **{f"exact / {label}, {name}": exact.bytes / size for label, size in sizes.items()},
         }
 

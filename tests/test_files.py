@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,3 +43,33 @@ def test_what_is_not_a_json_object_is_refused(tmp_path: Path, content: str) -> N
     path.write_text(content)
     with pytest.raises(AsniError, match=rf"cannot read {path}"):
         read_json(path)
+
+
+def test_a_link_stays_and_what_it_points_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to("elsewhere/file")
+    for content in ("first", "second"):
+        write_text(tmp_path / "link", content)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "elsewhere" / "file").read_text() == content
+
+
+def test_what_is_no_file_is_never_replaced_by_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(AsniError, match=r"pipe: it is a directory or a device, not a file"):
+        write_text(tmp_path / "pipe", "")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_file_has_the_rights_that_the_user_gives_to_files(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "file", "")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_tensor_that_safetensors_cannot_hold_is_told(tmp_path: Path) -> None:
+    with pytest.raises(AsniError, match="safetensors cannot hold it"):
+        write_tensors(tmp_path / "file", {"odd": torch.ones(2, dtype=torch.complex128)})

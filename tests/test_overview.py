@@ -2,12 +2,14 @@
 
 import io
 import json
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from asni.overview import Overview, Standing, seconds_left, standings
+from asni.overview import Overview, Pace, Standing, seconds_left, standings
 from asni.recipes import load
 from asni.reproduction import jobs_of
 
@@ -61,6 +63,55 @@ def test_damaged_metrics_are_not_shown_and_stop_nothing(tmp_path: Path, damage: 
     (tmp_path / "digits-fc" / "seed-0" / "dense").mkdir(parents=True)
     (tmp_path / "digits-fc" / "seed-0" / "dense" / "metrics.jsonl").write_text(damage, encoding="latin-1")
     assert standings(job)[0].entries == []
+
+
+def test_metrics_are_parsed_again_only_when_they_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [job] = jobs_of(load("digits-fc"), 1, "fp32", tmp_path)
+    metrics = job.directory_of("dense") / "metrics.jsonl"
+    metrics.parent.mkdir(parents=True)
+    line = json.dumps({"epoch": 0, "loss": 1.0, "accuracy": 50.0, "nonzeros": 10, "seconds": 1.5}) + "\n"
+    metrics.write_text(line)
+    parsed: list[bytes] = []
+    parse = json.loads
+
+    def seen(text: bytes) -> Any:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr("asni.overview.json.loads", seen)
+    looks = [len(standings(job)[0].entries) for _ in range(3)]
+    metrics.write_text(2 * line)
+    looks += [len(standings(job)[0].entries) for _ in range(3)]
+    assert looks == [1, 1, 1, 2, 2, 2]
+    assert len(parsed) == 1 + 2
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> list[Path]:
+    """Of four methods, the first of which was trained before."""
+    files = [tmp_path / f"{number}.json" for number in range(4)]
+    files[0].touch()
+    return files
+
+
+def test_the_time_left_for_methods_is_told_by_the_pace_of_this_call(results: list[Path]) -> None:
+    seconds = count(0, 60)  # a minute passes between two looks
+    pace = Pace(results, clock=lambda: next(seconds))
+    results[1].touch()
+    assert pace.news() == "2 of 4 methods trained, about 2 min left"
+    results[2].touch()
+    assert pace.news() == "3 of 4 methods trained, about 1 min left"
+    results[3].touch()
+    assert pace.news() == "4 of 4 methods trained, about 0 s left"
+
+
+def test_without_a_method_trained_in_this_call_there_is_no_news_and_no_pace(results: list[Path]) -> None:
+    pace = Pace(results)
+    assert pace.news() is None
+    assert str(pace) == "1 of 4 methods trained, time left not known yet"
+    results[1].touch()
+    assert pace.news() is not None
+    assert pace.news() is None
 
 
 def shown(*updates: list[Standing], terminal: bool) -> str:

@@ -9,8 +9,9 @@ import pytest
 from asni.errors import AsniError, UsageError
 from asni.recipes import load, names
 from asni.reproduction import chosen_rows, jobs_of, length, table
-from asni.runs import RESULT, Job
-from asni.studies import VARIANTS
+from asni.run_files import RESULT
+from asni.runs import Job
+from asni.studies import VARIANTS, investigated
 
 RECIPE = load("mnist-fc")
 OWN = """
@@ -73,7 +74,7 @@ def test_scale_multiplies_the_epochs_down_to_two(scale: float, epochs: int) -> N
     assert length(RECIPE, scale=scale).training.epochs == epochs
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), 1e308])
 def test_a_scale_that_is_no_length_is_refused(scale: float) -> None:
     with pytest.raises(UsageError, match=r"--scale .* must be above 0"):
         length(RECIPE, scale=scale)
@@ -91,7 +92,7 @@ def finish(job: Job, accuracies: dict[str, float]) -> None:
         run.directory.mkdir(parents=True)
         nonzeros = 266_610 if variant == "dense" else 8_330
         (run.directory / "request.json").write_text(json.dumps(run.request))
-        result = {**dict.fromkeys(RESULT, 0), "accuracy": accuracy, "nonzeros": nonzeros, "seconds": 5.0}
+        result = {**dict.fromkeys(RESULT, 0), "stage": variant, "accuracy": accuracy, "nonzeros": nonzeros}
         (run.directory / "result.json").write_text(json.dumps(result))
 
 
@@ -164,4 +165,16 @@ def test_a_result_without_its_numbers_is_named(tmp_path: Path) -> None:
     finish(jobs[0], dict.fromkeys(VARIANTS, 90.0))
     (jobs[0].run("asni-1").directory / "result.json").write_text("{}")
     with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy, epochs, .* missing"):
+        table([(RECIPE, jobs)])
+
+
+@pytest.mark.parametrize("damage", ["null", '"oops"', "true", "NaN", "Infinity"])
+def test_a_damaged_number_is_named_before_anything_is_trained_and_never_shown(tmp_path: Path, damage: str) -> None:
+    jobs = made(tmp_path, 1)
+    finish(jobs[0], {"dense": 90.0, "asni-1": 12.25})
+    path = jobs[0].run("asni-1").directory / "result.json"
+    path.write_text(path.read_text().replace("12.25", damage))
+    with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy .*Remove its directory to do the work again"):
+        investigated(jobs[0])
+    with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy .*Remove its directory to do the work again"):
         table([(RECIPE, jobs)])

@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,16 @@ from asni import run_files
 from asni.errors import AsniError
 
 ONE = np.ones((2, 2), np.float32)
+
+
+FINISHED = {
+    **{"stage": "dense", "seed": 0, "epochs": 2, "steps": 8, "accuracy": 90.5, "nonzeros": 100},
+    **{"sparsity": 0, "total_sparsity": 0.0, "seconds": 1.5},
+}
+
+
+def write_result(run: Path, **changes: object) -> None:
+    (run / "result.json").write_text(json.dumps({**FINISHED, **changes}))
 
 
 def write_metrics(run: Path, *lines: str) -> None:
@@ -54,11 +65,17 @@ def test_a_truncated_file_is_named(tmp_path: Path) -> None:
         run_files.weights(tmp_path, "initial.safetensors")
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_weight_that_is_not_finite_is_refused_by_layer(tmp_path: Path, bad: float) -> None:
-    save_file({"fc.weight": np.array([[1, bad]], np.float32)}, tmp_path / "weights.safetensors")
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308, -1e39])
+def test_a_weight_that_is_no_finite_float32_is_refused_by_layer(tmp_path: Path, bad: float) -> None:
+    save_file({"fc.weight": np.array([[1, bad]], np.float64)}, tmp_path / "weights.safetensors")
     with pytest.raises(AsniError, match=r"weights\.safetensors: layer fc\.weight"):
         run_files.weights(tmp_path)
+
+
+def test_the_largest_float32_is_a_weight(tmp_path: Path) -> None:
+    largest = np.finfo(np.float32).max
+    save_file({"fc.weight": np.array([[-largest, largest]], np.float64)}, tmp_path / "weights.safetensors")
+    assert run_files.weights(tmp_path)["fc.weight"].tolist() == [[-largest, largest]]
 
 
 def test_a_file_without_layers_is_refused(tmp_path: Path) -> None:
@@ -91,6 +108,24 @@ def test_metrics_are_columns_and_what_is_no_number_is_nan(tmp_path: Path) -> Non
     assert np.isnan(found["sparsity"]).all()
 
 
+def test_metrics_are_floats_even_where_all_of_a_column_is_whole(tmp_path: Path) -> None:
+    write_metrics(tmp_path, '{"epoch": 3, "nonzeros": 100}', '{"epoch": 7, "nonzeros": 100}')
+    assert {column.dtype for column in run_files.metrics(tmp_path).values()} == {np.dtype(np.float64)}
+
+
+@pytest.mark.parametrize("epoch", ["-1", "0", "1", "1.5", "null", "NaN", "1e999", "1" + 400 * "0"])
+def test_an_epoch_that_does_not_come_after_the_one_before_is_refused(tmp_path: Path, epoch: str) -> None:
+    write_metrics(tmp_path, '{"epoch": 1}', f'{{"epoch": {epoch}}}')
+    with pytest.raises(AsniError, match=r"metrics\.jsonl, line 2: the epoch is .*, not a whole number from 2 on"):
+        run_files.metrics(tmp_path)
+
+
+def test_a_training_has_no_epoch_before_the_first(tmp_path: Path) -> None:
+    write_metrics(tmp_path, '{"epoch": -1}')
+    with pytest.raises(AsniError, match=r"line 1: the epoch is -1, not a whole number from 0 on"):
+        run_files.metrics(tmp_path)
+
+
 @pytest.mark.parametrize(
     "line",
     ['{"epoch": 1, "accu', "[1]", '{"accuracy": 3}', '{"epoch": 1, "loss": "low"}', '{"epoch": true}', "[" * 100_000],
@@ -107,3 +142,32 @@ def test_metrics_that_cannot_be_read_are_named(tmp_path: Path, content: bytes | 
         (tmp_path / "metrics.jsonl").write_bytes(content)
     with pytest.raises(AsniError, match=r"metrics\.jsonl"):
         run_files.metrics(tmp_path)
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    write_result(tmp_path, note="mine")
+    found = run_files.result(tmp_path)
+    assert found == {**FINISHED, "note": "mine"}
+    assert [type(found[key]) for key in ("nonzeros", "steps", "accuracy")] == [int, int, float]
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, 10**400])
+def test_a_number_of_a_result_that_is_null_or_not_finite_is_nan(tmp_path: Path, value: float | None) -> None:
+    write_result(tmp_path, accuracy=value)
+    assert math.isnan(run_files.result(tmp_path)["accuracy"])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"accuracy": "oops"}, "accuracy is 'oops', not a number"),
+        ({"nonzeros": True}, "nonzeros is True, not a number"),
+        ({"stage": 3}, "stage is 3, not a text"),
+    ],
+)
+def test_a_value_of_a_result_that_is_something_else_is_named(
+    tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    write_result(tmp_path, **change)
+    with pytest.raises(AsniError, match=rf"result\.json: {said}"):
+        run_files.result(tmp_path)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,6 +64,24 @@ def test_no_process_is_left_behind_when_the_user_stops(
     assert len(started) == 2
     assert all(process.returncode is not None for process in started)
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize(("jobs", "threads"), [(1, [None]), (2, ["4", "4"])])
+def test_few_jobs_share_all_cores_however_many_may_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, threads: list[str | None]
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
+    start: Any = subprocess.Popen
+    given: list[str | None] = []
+
+    def seen(*arguments: Any, env: dict[str, str], **options: Any) -> Any:
+        given.append(env.get("OMP_NUM_THREADS"))
+        return start(*arguments, env=env, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", seen)
+    run_all([Command(str(job), ("--help",), tmp_path / str(job)) for job in range(jobs)], 8, lambda _: None)
+    assert given == threads
 
 
 def test_threads_of_all_processes_together_are_no_more_than_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -105,3 +106,20 @@ def test_a_directory_is_refused_as_a_file(tmp_path: Path) -> None:
     (tmp_path / "table.md").mkdir()
     with pytest.raises(UsageError, match="is a directory"):
         check_formats([tmp_path / "table.md"])
+
+
+def test_a_place_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes").touch()
+    with pytest.raises(UsageError, match=f"nothing can be written in {tmp_path}/notes"):
+        check_formats([tmp_path / "notes" / "new" / "table.md"])
+
+
+def test_a_directory_that_may_not_be_written_is_refused_and_one_that_can_be_made_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "locked").mkdir()
+    # A test may run as root, who may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "locked")
+    check_formats([tmp_path / "new" / "table.md"])
+    with pytest.raises(UsageError, match=r"nothing can be written in .*locked"):
+        check_formats([tmp_path / "locked" / "new" / "table.md"])

@@ -1,6 +1,6 @@
 """Methods side by side: the same network, data and nonzeros; what each reaches and what it costs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from asni.errors import UsageError, unknown
@@ -60,25 +60,26 @@ def chosen(names: str | None, known: Iterable[str]) -> list[str]:
     known = list(known)
     if names is None:
         return known
-    asked = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
-    if not asked:
-        raise UsageError(f"no method is named (known: {', '.join(sorted(known))})")
+    asked = list(dict.fromkeys(name.strip() for name in names.split(",")))
+    if "" in asked:
+        raise UsageError(
+            f"--methods '{names}': no method is named where one should be; put one comma between two names "
+            f"(known: {', '.join(sorted(known))})"
+        )
     for name in asked:
         if name not in known:
             raise unknown("method", name, known)
     return asked
 
 
-def train(trainer: "Trainer", methods: Iterable[str]) -> list[dict[str, Any]]:
-    """One row a method, for one seed; what was trained before is not trained again."""
+def train(trainer: "Trainer", methods: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """One row a method, as soon as it is trained, for one seed; what was trained before is not trained again."""
     from asni.methods import METHODS
 
-    rows = []
     for method in methods:
         trainer.rounds.clear()
         run = METHODS[method](trainer)
-        rows.append({"recipe": trainer.recipe.variant_name, **row(method, run, trainer.rounds.values())})
-    return rows
+        yield {"recipe": trainer.recipe.variant_name, **row(method, run, trainer.rounds.values())}
 
 
 def row(method: str, run: "Run", rounds: "Iterable[Run]") -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,23 +21,26 @@ def make_directory(path: Path) -> None:
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then rename it; on any error nothing is left behind."""
+    """Let `write` fill a temporary file beside `path`, then rename it; on any error nothing is left behind.
+
+    A link stays, and what it points to is written.
+    """
     make_directory(path.parent)
-    temporary = None
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise AsniError(f"cannot write {path}: it is a directory or a device, not a file.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-        temporary = Path(name)
+        # Not tempfile's, which only its owner could read.
+        temporary.touch(exist_ok=False)
         write(temporary)
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
+        temporary.replace(target)
     except OSError as error:
         raise AsniError(f"cannot write {path}: {error.strerror or error}.") from error
     finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -68,8 +71,8 @@ def write_tensors(path: Path, tensors: "Mapping[str, Tensor]") -> None:
     def save(temporary: Path) -> None:
         try:
             save_file(separate, temporary)
-        except SafetensorError as error:
-            raise OSError(str(error)) from error
+        except (SafetensorError, KeyError) as error:
+            raise OSError(f"safetensors cannot hold it ({error})") from error
 
     write_atomically(path, save)
 

@@ -82,7 +82,7 @@ def nearly_empty(masks: Mapping[str, Tensor]) -> list[str]:
     >>> nearly_empty({"a": torch.tensor([[True, False]] + 19 * [[False, False]]), "b": torch.tensor([[True, False]])})
     ['a']
     """
-    return [name for name, mask in masks.items() if 10 * int(mask.sum()) < len(mask)]
+    return [name for name, mask in masks.items() if mask.numel() and 10 * int(mask.sum()) < len(mask)]
 
 
 def _shape(tensor: Tensor | None) -> str:

@@ -2,8 +2,9 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from rich.console import Console, RenderableType
@@ -17,6 +18,8 @@ from asni.runs import Job
 from asni.studies import VARIANTS
 
 SHOWN = ("epoch", "loss", "accuracy", "nonzeros", "seconds")
+Entries = list[dict[str, Any]]
+_READ: dict[Path, tuple[tuple[int, int], Entries]] = {}
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Standing:
     seed: int
     stage: str
     epochs: int
-    entries: list[dict[str, Any]]
+    entries: Entries
     finished: bool
 
     @property
@@ -51,15 +54,30 @@ def standings(job: Job) -> list[Standing]:
 def _standing(job: Job, stage: str) -> Standing:
     directory = job.directory_of(stage)
     finished = (directory / "result.json").exists()
+    entries = _entries(directory / "metrics.jsonl")
+    return Standing(job.recipe.variant_name, job.seed, stage, job.recipe.training.epochs, entries, finished)
+
+
+def _entries(path: Path) -> Entries:
+    """The epochs so far; asked several times a second, so that only a file that has changed is read again."""
     try:
-        entries = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    except (OSError, ValueError):
-        entries = []
+        stat = path.stat()
+        stamp = stat.st_mtime_ns, stat.st_size
+        if path not in _READ or _READ[path][0] != stamp:
+            _READ[path] = stamp, _parsed(path.read_bytes())
+    except OSError:
+        return []
+    return _READ[path][1]
+
+
+def _parsed(metrics: bytes) -> Entries:
+    try:
+        entries = [json.loads(line) for line in metrics.splitlines()]
+    except ValueError:
+        return []
     # Only shown, never counted on: what a damaged file means is the training's own to say.
     whole = all(isinstance(entry, dict) and all(_is_number(entry.get(key)) for key in SHOWN) for entry in entries)
-    return Standing(
-        job.recipe.variant_name, job.seed, stage, job.recipe.training.epochs, entries if whole else [], finished
-    )
+    return entries if whole else []
 
 
 def _is_number(value: object) -> bool:
@@ -103,6 +121,33 @@ def in_words(seconds: float | None) -> str:
         return f"about {seconds:.0f} s left"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"about {hours} h {minutes} min left" if hours else f"about {minutes} min left"
+
+
+class Pace:
+    """How many methods are trained, of how many, and when all will be if they go on as fast as in this call.
+
+    `results` are the files that stand for a finished method, one for each of its seeds.
+    """
+
+    def __init__(self, results: Sequence[Path], clock: Callable[[], float] = time.monotonic):
+        self._results, self._clock = results, clock
+        self._found = self._told = self._done
+        self._start = clock()
+
+    @property
+    def _done(self) -> int:
+        return sum(result.exists() for result in self._results)
+
+    def __str__(self) -> str:
+        done = self._done
+        trained, left = done - self._found, len(self._results) - done
+        seconds = left * (self._clock() - self._start) / trained if trained > 0 else None
+        return f"{done} of {len(self._results)} methods trained, {in_words(seconds)}"
+
+    def news(self) -> str | None:
+        """The same, if a method was trained since this was asked before."""
+        before, self._told = self._told, self._done
+        return str(self) if self._told > before else None
 
 
 class Board:

@@ -90,9 +90,9 @@ def length(
     if epochs is not None and scale is not None:
         raise UsageError("--epochs and --scale both say how long to train: choose one.")
     if scale is not None:
-        if not 0 < scale < math.inf:
-            raise UsageError(f"--scale {scale:g}: must be above 0, such as 0.2 for a fifth of the epochs.")
         own = recipe.training.epochs
+        if not 0 < scale * own < math.inf:
+            raise UsageError(f"--scale {scale:g}: must be above 0 and finite, such as 0.2 for a fifth of the epochs.")
         epochs = max(round(scale * own), min(2, own))
     return recipe.override(epochs=epochs, steps_per_epoch=steps_per_epoch)
 

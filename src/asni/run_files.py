@@ -17,6 +17,9 @@ from asni.errors import AsniError
 from asni.recipes import Recipe
 from asni.recipes.checking import checked
 
+RESULT = {"stage", "seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds"}
+_LARGEST_WEIGHT = float(np.finfo(np.float32).max)
+
 
 def weights(run: Path, file: str = "weights.safetensors") -> dict[str, npt.NDArray[np.floating]]:
     """The prunable weights of a run (`initial.safetensors`: those it started from), in the network's order."""
@@ -29,8 +32,8 @@ def weights(run: Path, file: str = "weights.safetensors") -> dict[str, npt.NDArr
     if not tensors:
         raise AsniError(f"{path} holds no weights of convolution or linear layers")
     for name, tensor in tensors.items():
-        if tensor.size == 0 or not np.isfinite([tensor.min(), tensor.max()]).all():
-            raise AsniError(f"{path}: layer {name} is empty or holds NaN or infinity")
+        if tensor.size == 0 or not max(-float(tensor.min()), float(tensor.max())) <= _LARGEST_WEIGHT:
+            raise AsniError(f"{path}: layer {name} is empty, or holds NaN, infinity or what is beyond float32")
     return {name: tensors[name] for name in sorted(tensors, key=lambda name: _network_order(name, tensors[name].ndim))}
 
 
@@ -65,11 +68,25 @@ def masked_weights(run: Path) -> tuple[dict[str, npt.NDArray[np.floating]], Mask
 def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
     """The columns of `metrics.jsonl`; a value that is null, missing or not finite is NaN."""
     path = run / "metrics.jsonl"
-    rows = [_metrics_row(path, number, line) for number, line in enumerate(_text(path).splitlines(), 1)]
+    rows: list[dict[str, float]] = []
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        rows.append(_metrics_row(f"{path}, line {number}", line, rows[-1]["epoch"] + 1 if rows else 0))
     if not rows:
         raise AsniError(f"{path} is empty: the run has not finished an epoch")
     keys = dict.fromkeys(["epoch", "accuracy", "sparsity", *(key for row in rows for key in row)])
-    return {key: np.array([row.get(key, math.nan) for row in rows]) for key in keys}
+    return {key: np.array([row.get(key, math.nan) for row in rows], np.float64) for key in keys}
+
+
+def result(run: Path) -> dict[str, Any]:
+    """What `result.json` says came out; a number that is null or not finite is NaN."""
+    path = run / "result.json"
+    found = json_object(path)
+    if missing := sorted(RESULT - found.keys()):
+        raise AsniError(f"{path}: {', '.join(missing)} missing; the file is damaged, or from another version of asni")
+    if not isinstance(found["stage"], str):
+        raise AsniError(f"{path}: stage is {found['stage']!r}, not a text")
+    numbers = RESULT - {"stage"}
+    return {key: finite_or_nan(value, f"{path}: {key}") if key in numbers else value for key, value in found.items()}
 
 
 def recipe(run: Path) -> Recipe:
@@ -89,19 +106,19 @@ def json_object(path: Path) -> dict[str, Any]:
     return _object(_text(path), str(path))
 
 
-def _metrics_row(path: Path, number: int, line: str) -> dict[str, float]:
-    where = f"{path}, line {number}"
+def _metrics_row(where: str, line: str, first_epoch: float) -> dict[str, float]:
     row = {key: finite_or_nan(value, f"{where}: {key}") for key, value in _object(line, where).items()}
-    if math.isnan(row.get("epoch", math.nan)):
-        raise AsniError(f"{where}: the epoch is missing")
+    epoch = row.get("epoch", math.nan)
+    if not (epoch >= first_epoch and epoch % 1 == 0):
+        raise AsniError(f"{where}: the epoch is {epoch}, not a whole number from {first_epoch} on")
     return row
 
 
 def finite_or_nan(value: object, what: str) -> float:
-    """A number of a file; one that is null or not finite is NaN."""
+    """A number of a file, as it is; one that is null or not finite is NaN."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise AsniError(f"{what} is {value!r}, not a number")
-    return float(value) if value is not None and abs(value) <= sys.float_info.max else math.nan
+    return value if value is not None and abs(value) <= sys.float_info.max else math.nan
 
 
 def _object(line: str, where: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A run on disk: what was asked, what happened, what came out. Finished work is never done twice."""
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,8 +18,6 @@ from asni.recipes import Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-RESULT = {"stage", "seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds"}
 
 
 def home_of(root: Path, recipe: Recipe, seed: int) -> Path:
@@ -73,14 +72,15 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether the work is done; a directory that holds the answer to another request is refused."""
+        """Whether the work is done; the answer to another request is refused, and so is a damaged one."""
         path = self.directory / "request.json"
         if path.exists() and (differences := _differences(read_json(path), self.request)):
             raise AsniError(
                 f"{self.directory} holds another run: {'; '.join(differences)}. "
                 "Choose another --out, or remove that directory."
             )
-        return (self.directory / "result.json").exists()
+        # Read already here, so that a damaged one is named before hours of training and not after them.
+        return (self.directory / "result.json").exists() and bool(self.result)
 
     @property
     def checkpoint(self) -> Path:
@@ -88,10 +88,15 @@ class Run:
 
     @property
     def result(self) -> dict[str, Any]:
-        path = self.directory / "result.json"
-        found = read_json(path)
-        if missing := sorted(RESULT - found.keys()):
-            raise AsniError(f"{path}: {', '.join(missing)} missing. Remove its directory to do the work again.")
+        """What came out, every number of it finite."""
+        from asni import run_files
+
+        try:
+            found = run_files.result(self.directory)
+            if lost := [key for key, value in found.items() if isinstance(value, float) and math.isnan(value)]:
+                raise AsniError(f"{self.directory / 'result.json'}: {', '.join(lost)} not a finite number")
+        except AsniError as error:
+            raise AsniError(f"{error}. Remove its directory to do the work again.") from error
         return found
 
     @property

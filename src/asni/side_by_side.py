@@ -56,6 +56,7 @@ def failed(failures: Mapping[str, str]) -> AsniError:
 
 def _run_all(commands: Sequence[Command], at_once: int, watch: Callable[[set[str]], None]) -> dict[str, str]:
     waiting, failures = list(commands), {}
+    at_once = min(at_once, len(commands))  # so that few of them share all cores
     running: dict[Command, subprocess.Popen[bytes]] = {}
     with _stoppable(running):
         while waiting or running:

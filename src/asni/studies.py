@@ -18,6 +18,15 @@ UNTOUCHED = ("dense", "asni-1", "original")
 """Those that start from the network's own initial values; ASNI-II starts from its centroids."""
 
 
+def stage_of(method: str) -> str:
+    """The name of the training that a method ends with.
+
+    >>> stage_of("asni"), stage_of("snip")
+    ('asni-1', 'snip')
+    """
+    return next((variant for variant, trained_by in VARIANTS.items() if trained_by == method), method)
+
+
 def investigated(job: Job) -> bool:
     """Whether all four variants are trained already; answers without loading torch."""
     return all(job.run(variant).finished for variant in VARIANTS)

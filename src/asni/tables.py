@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,6 +74,9 @@ def check_formats(files: Iterable[Path]) -> None:
             raise UsageError(f"--save {file}: the name must end with {', '.join(_FORMATS)}.")
         if file.is_dir():
             raise UsageError(f"--save {file}: is a directory.")
+        above = next(folder for folder in file.absolute().parents if folder.exists())
+        if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+            raise UsageError(f"--save {file}: nothing can be written in {above}. Choose another place.")
 
 
 def as_csv(table: Table) -> str:

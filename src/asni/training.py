@@ -41,8 +41,8 @@ class Trainer:
         with together(fabric):
             self.dataset = datasets.load(job.recipe.dataset)
         images = self.dataset.info.train
-        _check_batch_size(job.recipe.training.batch_size, images, fabric.world_size)
         self.steps_per_epoch = job.recipe.steps_per_epoch(images)
+        _check_batch_size(job.recipe.training.batch_size, fabric.world_size)
         self.steps = range(job.recipe.training.epochs * self.steps_per_epoch)
         self.rounds: dict[str, Run] = {}
         self._trained_here: set[str] = set()
@@ -316,9 +316,7 @@ class _Round:
         self.run.finish(self.module.state_dict(), masks, result)
 
 
-def _check_batch_size(batch_size: int, images: int, processes: int) -> None:
-    if batch_size > images:
-        raise UsageError(f"batch_size = {batch_size} is more than the {images} training images.")
+def _check_batch_size(batch_size: int, processes: int) -> None:
     if batch_size < processes:
         raise UsageError(f"batch_size = {batch_size} cannot be shared by {processes} processes.")
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,29 @@ def test_json_has_a_row_for_each_method_and_seed(command: Command, out: Path) ->
         assert row["steps"] == 6
 
 
+def test_each_method_trained_in_this_call_tells_how_many_are_left(command: Command, tmp_path: Path) -> None:
+    asked = ["compare", "digits-fc", *SHORT, "--out", str(tmp_path), "--seeds", "2"]
+    command(*asked, "--methods", "dense", "--seed", "0")
+    answer = command(*asked, "--methods", "dense,asni-2,asni")
+    told = re.findall(r"^(\d of \d methods trained), about \d+ s left$", answer.err, re.MULTILINE)
+    # ASNI-II begins with ASNI-I, so that both are trained together.
+    assert told == [f"{done} of 6 methods trained" for done in (3, 4, 6)]
+    assert "1 of the trainings were found finished" in answer.err
+    assert "methods trained" not in command(*asked, "--methods", "dense,asni-2,asni").err
+
+
+def test_a_damaged_result_is_named_before_anything_is_trained(command: Command, tmp_path: Path) -> None:
+    asked = ["compare", "digits-fc", *SHORT, "--out", str(tmp_path), "--methods"]
+    command(*asked, "snip")
+    home = tmp_path / "digits-fc--epochs-2--steps-per-epoch-3" / "seed-0"
+    result = json.loads((home / "snip" / "result.json").read_text())
+    (home / "snip" / "result.json").write_text(json.dumps({**result, "accuracy": None}))
+    answer = command(*asked, "dense,snip")
+    assert answer.status == 1
+    assert "snip/result.json: accuracy not a finite number. Remove its directory" in answer.err
+    assert not (home / "dense").exists()
+
+
 def test_a_table_for_a_person(command: Command, out: Path) -> None:
     table = compare(command, out, "--methods", "snip,dense", "--seeds", "2")
     heading, dense, snip, *_ = table.splitlines()
@@ -61,7 +85,10 @@ def test_runs_are_those_of_the_other_commands(command: Command, out: Path) -> No
 
 def test_seeds_side_by_side_are_the_seeds_one_after_another(command: Command, out: Path, tmp_path: Path) -> None:
     asked = ["--methods", "snip,dense", "--seeds", "2", "--json"]
-    together = json.loads(compare(command, tmp_path, *asked, "--jobs", "2"))
+    answer = command("compare", "digits-fc", *SHORT, *asked, "--jobs", "2", "--out", str(tmp_path))
+    assert "4 of 4 methods trained, about 0 s left" in answer.err
+    assert "found finished" not in answer.err
+    together = json.loads(answer.out)
     alone = json.loads(compare(command, out, *asked))
     costs = {"seconds", "directory"}
     assert [{key: row[key] for key in row.keys() - costs} for row in together] == [
@@ -74,16 +101,21 @@ def test_one_seed_of_several_can_be_asked_for(command: Command, out: Path) -> No
     assert [(row["method"], row["seed"]) for row in rows] == [("snip", 1)]
 
 
-def test_a_seed_that_fails_is_named_and_the_others_are_kept(command: Command, tmp_path: Path) -> None:
-    home = tmp_path / "digits-fc--epochs-2--steps-per-epoch-3"
-    (home / "seed-1" / "dense").mkdir(parents=True)
-    (home / "seed-1" / "dense" / "request.json").write_text("[]")
-    arguments = ["--methods", "dense", "--seeds", "2", "--jobs", "2", "--out", str(tmp_path)]
+@pytest.mark.parametrize("failing", [[1], [0, 1]])
+def test_a_seed_that_fails_is_named_and_the_others_are_shown(
+    command: Command, tmp_path: Path, failing: list[int]
+) -> None:
+    for seed in failing:
+        directory = tmp_path / "digits-fc--epochs-2--steps-per-epoch-3" / f"seed-{seed}" / "dense"
+        directory.mkdir(parents=True)
+        (directory / "request.json").write_text("[]")
+    arguments = ["--methods", "dense", "--seeds", "2", "--jobs", "2", "--json", "--out", str(tmp_path)]
     answer = command("compare", "digits-fc", *SHORT, *arguments)
     assert answer.status == 1
-    assert "1 of the jobs failed" in answer.err
+    assert f"{len(failing)} of the jobs failed" in answer.err
     assert "seed 1: cannot read" in answer.err
-    assert (home / "seed-0" / "dense" / "result.json").exists()
+    shown = json.loads(answer.out) if answer.out else []
+    assert [row["seed"] for row in shown] == [seed for seed in (0, 1) if seed not in failing]
 
 
 def test_a_method_that_does_not_exist_is_refused_before_anything_is_trained(command: Command, tmp_path: Path) -> None:

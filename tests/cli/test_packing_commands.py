@@ -77,8 +77,18 @@ def test_wrong_requests_are_refused(command: Command, tmp_path: Path) -> None:
 
 
 def test_names_are_shown_as_they_are_but_never_as_commands(command: Command, tmp_path: Path) -> None:
-    save_file({"[/red]\x1b[2J": torch.eye(3)}, tmp_path / "odd.safetensors")
+    save_file({"[/red]\x1b[2J": torch.eye(3), "twin": torch.eye(3)}, tmp_path / "odd.safetensors")
     command("pack", str(tmp_path / "odd.safetensors"), "-o", str(tmp_path / "net.asni"))
     shown = command("inspect", str(tmp_path / "net.asni")).out
     assert r"[/red]\x1b[2J" in shown
     assert "\x1b[2J" not in shown
+    save_file({"\x1b[2J": torch.full((2, 2), torch.inf)}, tmp_path / "odd.safetensors")
+    refused = command("pack", str(tmp_path / "odd.safetensors"), "-o", str(tmp_path / "net.asni"), "--mode", "int8").err
+    assert r"\x1b[2J holds NaN, infinity" in refused
+
+
+def test_zeros_with_a_sign_are_told(command: Command, tmp_path: Path) -> None:
+    save_file({"weight": torch.tensor([[1.0, -0.0], [-0.0, 0.0]])}, tmp_path / "net.safetensors")
+    told = command("pack", str(tmp_path / "net.safetensors"), "-o", str(tmp_path / "net.asni")).out
+    assert "2 weights are -0.0" in told
+    assert "Add 0.0 to the weights" in told

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
+from asni.errors import AsniError
 from asni.side_by_side import threads_each
 from tests.cli.calling import Command
 
@@ -76,10 +77,12 @@ def test_rows_side_by_side_one_of_which_fails(
         (["13"], "no row '13'"),
         (["1", "--epochs", "2", "--scale", "0.2"], "choose one"),
         (["1", "--scale", "0"], "--scale 0"),
+        (["1", "--scale", "1e308"], "--scale 1e+308"),
         (["1", "--epochs", "0"], "epochs = 0"),
         (["1", "--jobs", "0"], "--jobs"),
         (["1", "--seeds", "0"], "--seeds"),
         (["1", "--save", "table.xls"], "must end with"),
+        (["1", "--save", f"{__file__}/table.md"], "nothing can be written in"),
     ],
 )
 def test_a_wrong_request_is_refused_before_anything_is_trained(
@@ -89,3 +92,21 @@ def test_a_wrong_request_is_refused_before_anything_is_trained(
     assert answer.status == 2
     assert said in answer.err
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_a_table_that_cannot_be_saved_is_printed_all_the_same(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.toml").write_text(RECIPE.format(lr=1.2e-3))
+    monkeypatch.setattr("asni.cli.reproduction._train", lambda *_: {})
+    monkeypatch.setattr("asni.tables.write_text", raise_full)
+    answer = command("reproduce", "own.toml", "--save", "table.md", *as_json)
+    assert answer.status == 1
+    assert "96.72" in answer.out
+    assert "cannot write table.md: the disk is full" in answer.err
+
+
+def raise_full(path: Path, text: str) -> None:
+    raise AsniError(f"cannot write {path}: the disk is full")

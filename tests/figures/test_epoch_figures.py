@@ -5,6 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from asni.errors import AsniError
 from asni.figures import schedule, training
 from tests.figures.made_runs import make_run, random_weights
 
@@ -86,3 +87,16 @@ def test_the_accuracy_axis_holds_every_epoch_after_the_first_tenth(tmp_path: Pat
     low, high = training({"asni": make_run(tmp_path, random_weights("fc"), accuracy, [0.5] * 20)}).axes[0].get_ylim()
     assert 20 < low < 60
     assert high > 95
+
+
+def test_no_runs_is_an_error() -> None:
+    with pytest.raises(AsniError, match="no runs to draw"):
+        training({})
+
+
+def test_a_name_is_written_as_it_is_and_never_lost_from_the_legend(tmp_path: Path) -> None:
+    run = make_run(tmp_path, random_weights("fc"))
+    figure = training({"_mine": run, "$\\frac$": run, "a$b": run})
+    figure.savefig(tmp_path / "names.png")
+    written = [text.get_text().strip() for text in figure.legends[0].get_texts()]
+    assert [text.replace("\\$", "$") for text in written] == ["_mine", "$\\frac$", "a$b"]

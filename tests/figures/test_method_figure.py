@@ -60,3 +60,25 @@ def test_nothing_but_diverged_seeds_still_draws() -> None:
 def test_no_results_is_an_error() -> None:
     with pytest.raises(AsniError, match="no results"):
         accuracy_by_nonzeros([])
+
+
+@pytest.mark.parametrize(
+    ("nonzeros", "left_out"), [(0, "without nonzeros"), (math.nan, "NaN"), (None, "NaN"), (math.inf, "NaN")]
+)
+def test_a_size_that_has_no_place_on_the_axis_is_counted_not_drawn(nonzeros: float | None, left_out: str) -> None:
+    figure = accuracy_by_nonzeros([{**result("asni", 100, 90), "nonzeros": nonzeros}, result("asni", 100, 90, seed=1)])
+    figure.draw_without_rendering()
+    assert legend(figure) == [f"ASNI-I (1 {left_out})"]
+    assert np.asarray(figure.axes[0].get_lines()[0].get_xdata()).tolist() == [100]
+
+
+def test_nothing_but_empty_networks_still_draws() -> None:
+    figure = accuracy_by_nonzeros([result("asni", 0, 10), result("asni", 0, math.nan)])
+    figure.draw_without_rendering()
+    assert legend(figure) == ["ASNI-I (1 without nonzeros, 1 NaN)"]
+
+
+def test_a_method_is_written_by_its_name_whatever_that_is() -> None:
+    figure = accuracy_by_nonzeros([result("$a_$", 100, 90), result("_b", 200, 90)])
+    figure.draw_without_rendering()
+    assert [text.replace("\\$", "$").strip() for text in legend(figure)] == ["$a_$", "_b"]

@@ -55,3 +55,10 @@ def test_another_network_has_one_colour_and_no_hatch(tmp_path: Path) -> None:
     drawn = bars(make_run(tmp_path, random_weights("linear1", "linear2", "linear3")))
     assert len({bar.get_facecolor() for bar in drawn}) == 1
     assert not any(bar.get_hatch() for bar in drawn)
+
+
+def test_a_layer_is_written_by_its_name_whatever_that_is(tmp_path: Path) -> None:
+    figure = layer_sparsity(make_run(tmp_path, random_weights("x$a^$", "$\\frac$")))
+    figure.draw_without_rendering()
+    written = [text.get_text().replace("\\$", "$") for text in figure.axes[0].get_xticklabels()]
+    assert sorted(written) == ["$\\frac$", "x$a^$"]

@@ -98,3 +98,19 @@ def test_a_peak_that_would_flatten_the_others_is_cut_and_its_height_written(tmp_
     (note,) = texts(figure)
     assert note.startswith("dense peaks at ")
     assert figure.axes[0].get_ylim()[1] < float(note.split()[-1])
+
+
+def test_no_layers_and_no_networks_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(AsniError, match="no layers to draw"):
+        layer_distributions(make_run(tmp_path, random_weights("fc")), only=[])
+    with pytest.raises(AsniError, match="no networks to draw"):
+        network_distribution({})
+
+
+def test_names_of_layers_and_networks_are_written_as_they_are(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", random_weights("x$a^$", "_$\\frac$"))
+    layer_distributions(run).savefig(tmp_path / "layers.png")
+    assert {"x\\$a^\\$", "_\\$\\frac\\$"} <= {*texts(layer_distributions(run))}
+    networks = network_distribution({"_mine": run, "$\\frac$": run})
+    networks.savefig(tmp_path / "networks.png")
+    assert [text.get_text() for text in networks.legends[0].get_texts()] == [" _mine", "\\$\\frac\\$"]

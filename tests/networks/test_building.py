@@ -29,6 +29,15 @@ def nothing(shape, classes):
 def broken(shape, classes):
     return 1 / 0
 
+def frozen(shape, classes):
+    return tiny(shape, classes).requires_grad_(False)
+
+def bare(shape, classes):
+    return nn.Flatten()
+
+def lazy(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(classes))
+
 class Crossed(nn.Linear):
     def forward(self, images):
         return super().forward(images)
@@ -103,7 +112,7 @@ def test_a_network_that_does_not_fit_the_classes_is_refused(model: nn.Module, me
 
 @pytest.mark.usefixtures("own")
 def test_a_forward_that_fails_is_traced_to_the_users_line() -> None:
-    with pytest.raises(UsageError, match=r"RuntimeError: mat1 and mat2.*own_networks\.py, line 19"):
+    with pytest.raises(UsageError, match=r"RuntimeError: mat1 and mat2.*own_networks\.py, line 28"):
         check_output(build("own_networks:Crossed", SHAPE, 3), SHAPE, 3)
 
 
@@ -119,5 +128,20 @@ def test_checking_the_output_changes_nothing(device: str) -> None:
         assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
-def test_a_network_in_double_precision_is_checked_in_double_precision() -> None:
-    check_output(nn.Sequential(nn.Flatten(), nn.Linear(16, 10)).double(), SHAPE, 10)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_network_that_cannot_take_the_images_of_a_training_is_refused(dtype: torch.dtype) -> None:
+    with pytest.raises(UsageError, match=r"cannot take images of shape .* must have the same dtype"):
+        check_output(nn.Sequential(nn.Flatten(), nn.Linear(16, 10)).to(dtype), SHAPE, 10)
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("name", ["frozen", "bare"])
+def test_a_network_without_anything_to_train_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"network 'own_networks:{name}' has no parameter to train"):
+        build(f"own_networks:{name}", SHAPE, 3)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_network_that_learns_its_shapes_from_the_first_images_has_them() -> None:
+    weight = build("own_networks:lazy", SHAPE, 3).get_parameter("1.weight")
+    assert weight.shape == (3, 16)

@@ -101,3 +101,20 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     pack(STATE, tmp_path / "net.asni")
     with pytest.raises(UsageError, match="did you mean 'csr'"):
         unpack(tmp_path / "net.asni", tmp_path / "out", to="crs")
+
+
+def test_sparse_rows_of_names_that_collide_are_refused(tmp_path: Path) -> None:
+    pack({"a": torch.eye(3), "a.data": torch.ones(5)}, tmp_path / "net.asni")
+    with pytest.raises(PackError, match=r"two tensors would both be called a\.data"):
+        unpack(tmp_path / "net.asni", tmp_path / "net.npz", to="csr")
+
+
+def test_a_view_that_is_not_what_lies_in_memory_goes_in(tmp_path: Path) -> None:
+    values = torch.tensor([[1 + 2j, 3 - 1j]])
+    pack({"negative": values.conj().imag, "plain": torch.eye(2)}, tmp_path / "net.asni")
+    assert torch.equal(load(tmp_path / "net.asni")["negative"], torch.tensor([[-2.0, 1.0]]))
+
+
+def test_a_tensor_of_an_unknown_type_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PackError, match="odd: "):
+        pack({"odd": torch.ones(2, dtype=torch.complex128)}, tmp_path / "net.asni")

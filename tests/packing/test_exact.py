@@ -1,6 +1,7 @@
 """What goes in exactly comes out exactly."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from asni.errors import AsniError, UsageError
+from asni.errors import AsniError, PackError, UsageError
 from asni.packing import inspect, load, pack, read
 from tests.packing.same_bits import assert_same_bits
 
@@ -48,7 +49,7 @@ def test_minus_zero_survives_and_plus_zero_is_the_mask(tmp_path: Path) -> None:
     weight = torch.zeros(4, 8)
     weight[1, 2], weight[3, 3] = -0.0, float("nan")
     layer = pack({"weight": weight}, tmp_path / "net.asni").layers[0]
-    assert layer.nonzeros == 2
+    assert (layer.nonzeros, layer.minus_zeros) == (1, 1)
     assert_same_bits(load(tmp_path / "net.asni"), {"weight": weight})
 
 
@@ -58,6 +59,8 @@ def test_tied_weights_are_stored_once_and_come_back_apart(tmp_path: Path) -> Non
     twice = pack({"a": weight, "b": weight}, tmp_path / "two.asni").bytes
     state = load(tmp_path / "two.asni")
     assert twice < once + 30
+    tied, apart = inspect(tmp_path / "two.asni"), inspect(tmp_path / "one.asni")
+    assert (tied.nonzeros, tied.dense_bytes) == (apart.nonzeros, apart.dense_bytes) == (10_000, 40_000)
     state["a"].zero_()
     assert torch.equal(state["b"], weight)
 
@@ -90,3 +93,15 @@ def test_a_failed_pack_leaves_the_old_file(tmp_path: Path) -> None:
 def test_a_misspelt_mode_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="did you mean 'exact'"):
         pack({"weight": torch.ones(2, 2)}, tmp_path / "net.asni", mode="exat")
+
+
+@pytest.mark.parametrize("unreadable", [{0: torch.eye(3)}, {"deep": torch.ones([1] * 33)}], ids=["name", "shape"])
+def test_what_could_not_be_read_again_is_refused_before_it_is_written(tmp_path: Path, unreadable: Any) -> None:
+    pack({"weight": torch.eye(3)}, tmp_path / "net.asni")
+    with pytest.raises(PackError, match=r"the name of a tensor must be a text|deep has 33 dimensions"):
+        pack(unreadable, tmp_path / "net.asni")
+    assert torch.equal(load(tmp_path / "net.asni")["weight"], torch.eye(3))
+
+
+def test_a_file_without_masks_has_no_entropy_of_masks(tmp_path: Path) -> None:
+    assert pack({"bias": torch.ones(3)}, tmp_path / "net.asni").ratio is None

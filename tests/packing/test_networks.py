@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import torch
 from torch import nn
 
 import asni
-from asni.errors import PackError
+from asni.errors import AsniError, PackError
 from asni.methods import METHODS
 from asni.networks import build
 from asni.packing import inspect, pack, read, rebuild, recipe_of, train_from
 from asni.packing.convert import from_torch
+from asni.packing.rebuilding import fill
 from asni.packing.writing import write
 from asni.recipes import Recipe
 from asni.training import Trainer
@@ -51,6 +53,7 @@ def test_amenable_is_the_initialisation_of_the_paper(tmp_path: Path) -> None:
 def test_amenable_is_mask_and_sign_entropy_and_little_more(tmp_path: Path) -> None:
     write(tmp_path / "net.asni", from_torch(sparse_conv2().state_dict()), "amenable", CONV2, {})
     inspection = inspect(tmp_path / "net.asni")
+    assert inspection.ratio is not None
     assert 1 < inspection.ratio < 1.02
     assert inspection.bytes == sum(inspection.parts.values())
 
@@ -134,3 +137,48 @@ def test_a_packed_run_knows_where_it_came_from(runs: tuple[Path, Trainer], tmp_p
 def test_an_unfinished_run_is_refused(runs: tuple[Path, Trainer], tmp_path: Path) -> None:
     with pytest.raises(PackError, match="not a finished run"):
         pack(runs[0], tmp_path / "net.asni")
+
+
+def test_options_of_a_network_are_packed_as_they_are(runs: tuple[Path, Trainer], tmp_path: Path) -> None:
+    home = tmp_path / "run"
+    copytree(runs[0] / "asni-1", home)
+    request = json.loads((home / "request.json").read_text())
+    options = {"paper": 5, "title": "x", "nothing": {}}
+    request["recipe"] |= {"network": "somebody.s:own", "network_options": options}
+    (home / "request.json").write_text(json.dumps(request))
+    assert pack(home, tmp_path / "net.asni").recipe["network_options"] == options
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("request.json", "{}", "it holds no recipe"),
+        ("request.json", '{"recipe": {}}', "missing"),
+        ("result.json", '{"accuracy": 3}', "missing"),
+    ],
+)
+def test_a_damaged_run_is_named(
+    runs: tuple[Path, Trainer], tmp_path: Path, file: str, content: str, message: str
+) -> None:
+    home = tmp_path / "run"
+    copytree(runs[0] / "asni-1", home)
+    (home / file).write_text(content)
+    with pytest.raises(AsniError, match=f"{file}.*{message}"):
+        pack(home, tmp_path / "net.asni")
+
+
+def test_a_sparse_run_that_lost_its_mask_is_not_taken_for_a_dense_one(
+    runs: tuple[Path, Trainer], tmp_path: Path
+) -> None:
+    home = tmp_path / "run"
+    copytree(runs[0] / "asni-1", home)
+    (home / "mask.safetensors").unlink()
+    with pytest.raises(PackError, match=r"cannot read .*mask\.safetensors"):
+        pack(home, tmp_path / "net.asni", mode="amenable")
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_a_layer_without_weights_is_no_difference(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(3, 2), nn.Linear(0, 5))
+    pack(model.state_dict(), tmp_path / "net.asni", mode="amenable")
+    fill(model, read(tmp_path / "net.asni"))

@@ -68,3 +68,14 @@ def test_fewer_bits_make_a_smaller_file(tmp_path: Path) -> None:
 def test_infinity_cannot_be_rounded(tmp_path: Path, mode: str) -> None:
     with pytest.raises(PackError, match=r"layer\.weight"):
         pack({"layer.weight": torch.full((2, 2), float("inf"))}, tmp_path / "net.asni", mode=mode)
+
+
+def test_what_half_rounds_to_nothing_is_no_weight(tmp_path: Path) -> None:
+    weight = torch.tensor([[-1e-9, 1e-9, 1.0, 0.0]])
+    layer = pack({"weight": weight}, tmp_path / "net.asni", mode="half").layers[0]
+    assert (layer.nonzeros, layer.minus_zeros) == (1, 0)
+
+
+def test_a_layer_that_int8_would_push_beyond_its_type_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PackError, match="wide reaches beyond float16 when it is rounded"):
+        pack({"wide": torch.tensor([[65504.0, 1.0]], dtype=torch.float16)}, tmp_path / "net.asni", mode="int8")

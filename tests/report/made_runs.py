@@ -51,7 +51,8 @@ def make_run(
     save_file({name: values != 0 for name, values in weights.items()}, directory / "mask.safetensors")
     if initial is not None:
         save_file(dict(initial), directory / "initial.safetensors")
-    write(directory / "result.json", {"accuracy": accuracy, "seconds": 2.0, **_sizes(5), **(result or {})})
+    made = {"stage": stage, "seed": seed, "epochs": len(rows), "steps": 60, "accuracy": accuracy, "seconds": 2.0}
+    write(directory / "result.json", {**made, **_sizes(5), **(result or {})})
     return directory
 
 

@@ -2,19 +2,23 @@
 
 import json
 import math
+import os
+import shutil
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from asni.errors import UsageError
-from asni.report import collect
+from asni.report import collect, collecting
 from tests.report.made_runs import WEIGHT, make_run, write
+
+INITIAL = {"first.weight": WEIGHT}
 
 
 def test_runs_are_found_wherever_they_lie_and_read_as_they_were_recorded(tmp_path: Path) -> None:
-    make_run(tmp_path / "digits-fc" / "seed-3" / "asni-1", seed=3)
-    make_run(tmp_path / "deep" / "er" / "dense", stage="dense", accuracy=95.0)
+    make_run(tmp_path / "digits-fc" / "seed-3" / "asni-1", seed=3, initial=INITIAL)
+    make_run(tmp_path / "deep" / "er" / "dense", stage="dense", accuracy=95.0, initial=INITIAL)
     found = collect(tmp_path)
     assert found.warnings == []
     assert [(run.path, run.stage, run.seed, run.result["accuracy"]) for run in found.runs] == [
@@ -31,13 +35,40 @@ def test_a_run_inside_another_is_found_too(tmp_path: Path) -> None:
     assert [run.path for run in collect(tmp_path).runs] == ["mine", "mine/dense"]
 
 
+def test_a_linked_directory_is_looked_into_once_and_a_circle_of_links_ends(tmp_path: Path) -> None:
+    make_run(tmp_path / "elsewhere" / "run")
+    make_run(tmp_path / "runs" / "here", seed=1)
+    (tmp_path / "runs" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "runs" / "linked-again").symlink_to(tmp_path / "elsewhere" / "run")
+    (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "runs")
+    (tmp_path / "elsewhere" / "self").symlink_to(tmp_path / "elsewhere")
+    assert [run.path for run in collect(tmp_path / "runs").runs] == ["here", "linked/run"]
+
+
+def test_a_directory_that_cannot_be_looked_into_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run(tmp_path / "good", initial=INITIAL)
+    make_run(tmp_path / "locked", seed=1)
+    scandir = os.scandir
+
+    def refuse_locked(path: str) -> object:
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    # A test may run as root, to whom every directory is open.
+    monkeypatch.setattr(os, "scandir", refuse_locked)
+    found = collect(tmp_path)
+    assert [run.path for run in found.runs] == ["good"]
+    assert found.warnings == ["locked is left out: cannot look into it (Permission denied)"]
+
+
 @pytest.mark.parametrize("file", ["request.json", "metrics.jsonl", "result.json"])
 @pytest.mark.parametrize("content", [b"", b'{"recipe": ', b"[1, 2]", b"\xff\xfe", b'{"a": "b"}', None])
 def test_a_run_whose_numbers_cannot_be_read_is_left_out_by_name(
     tmp_path: Path, file: str, content: bytes | None
 ) -> None:
-    make_run(tmp_path / "good")
-    path = make_run(tmp_path / "bad") / file
+    make_run(tmp_path / "good", initial=INITIAL)
+    path = make_run(tmp_path / "bad", initial=INITIAL) / file
     if content is None:
         path.unlink()
         path.mkdir()
@@ -51,8 +82,11 @@ def test_a_run_whose_numbers_cannot_be_read_is_left_out_by_name(
     assert str(tmp_path) not in warning
 
 
-def test_what_is_left_of_a_run_without_its_request_is_named(tmp_path: Path) -> None:
-    (make_run(tmp_path / "bad") / "request.json").unlink()
+@pytest.mark.parametrize("kept", ["environment.json", "metrics.jsonl", "result.json"])
+def test_what_is_left_of_a_run_without_its_request_is_named(tmp_path: Path, kept: str) -> None:
+    directory = make_run(tmp_path / "bad")
+    for file in {"request.json", "environment.json", "metrics.jsonl", "result.json"} - {kept}:
+        (directory / file).unlink()
     found = collect(tmp_path)
     assert found.runs == []
     assert "bad/request.json" in found.warnings[0]
@@ -63,7 +97,7 @@ def test_what_is_left_of_a_run_without_its_request_is_named(tmp_path: Path) -> N
     [("weights.safetensors", "layers"), ("mask.safetensors", "layers"), ("environment.json", "environment")],
 )
 def test_a_damaged_file_beside_the_numbers_costs_only_what_it_held(tmp_path: Path, file: str, without: str) -> None:
-    (make_run(tmp_path / "run") / file).write_bytes(b"damaged")
+    (make_run(tmp_path / "run", initial=INITIAL) / file).write_bytes(b"damaged")
     found = collect(tmp_path)
     assert [run.result["accuracy"] for run in found.runs] == [91.5]
     assert not getattr(found.runs[0], without)
@@ -72,23 +106,91 @@ def test_a_damaged_file_beside_the_numbers_costs_only_what_it_held(tmp_path: Pat
     assert file in warning
 
 
-def test_initial_weights_that_are_damaged_are_named_and_those_that_are_missing_are_not(tmp_path: Path) -> None:
-    start = {"first.weight": WEIGHT}
-    make_run(tmp_path / "good", initial=start)
+def test_initial_weights_that_are_damaged_or_missing_are_named(tmp_path: Path) -> None:
+    make_run(tmp_path / "good", initial=INITIAL)
     make_run(tmp_path / "none")
-    (make_run(tmp_path / "bad", initial=start) / "initial.safetensors").write_bytes(b"damaged")
+    (make_run(tmp_path / "bad", initial=INITIAL) / "initial.safetensors").write_bytes(b"damaged")
     found = collect(tmp_path)
     assert {run.path: run.initial is not None for run in found.runs} == {"bad": False, "good": True, "none": False}
-    (warning,) = found.warnings
-    assert warning.startswith("bad is shown without its initial weights: ")
+    bad, none = found.warnings
+    assert bad.startswith("bad is shown without its initial weights: ")
+    assert none.startswith("none is shown without its initial weights: ")
     assert all(run.layers for run in found.runs)
+
+
+def test_a_sparse_run_without_its_mask_is_named_and_a_dense_one_has_none(tmp_path: Path) -> None:
+    whole = {"sparsity": 0.0, "total_sparsity": 0.0, "nonzeros": 10}
+    dense = make_run(tmp_path / "dense", stage="dense", result=whole, initial=INITIAL)
+    sparse = make_run(tmp_path / "sparse", initial=INITIAL)
+    for directory in (dense, sparse):
+        (directory / "mask.safetensors").unlink()
+    found = collect(tmp_path)
+    assert [run.path for run in found.runs] == ["dense", "sparse"]
+    assert found.warnings == [
+        "sparse is sparse but has no mask.safetensors: its nonzero weights are taken for survivors"
+    ]
+
+
+def keep_epochs(directory: Path, kept: slice) -> None:
+    lines = (directory / "metrics.jsonl").read_text().splitlines()
+    (directory / "metrics.jsonl").write_text("\n".join(lines[kept]))
+
+
+def test_a_finished_run_that_lost_some_of_its_epochs_is_named(tmp_path: Path) -> None:
+    keep_epochs(make_run(tmp_path / "run", initial=INITIAL), slice(4))
+    found = collect(tmp_path)
+    assert [run.epochs_done for run in found.runs] == [4]
+    assert found.warnings == ["run was trained for 6 epochs, but its metrics.jsonl holds 4"]
+
+
+@pytest.mark.parametrize(("stage", "kept"), [("lottery-rewind", slice(1, 6)), ("dense-until-10", slice(1))])
+def test_a_round_that_is_a_part_of_the_training_is_whole(tmp_path: Path, stage: str, kept: slice) -> None:
+    epochs = len(range(6)[kept])
+    keep_epochs(make_run(tmp_path / "run", stage=stage, result={"epochs": epochs}), kept)
+    found = collect(tmp_path)
+    assert [run.epochs_done for run in found.runs] == [epochs]
+    assert found.warnings == []
+
+
+def test_an_epoch_that_was_never_asked_for_leaves_the_run_out(tmp_path: Path) -> None:
+    directory = make_run(tmp_path / "run")
+    with (directory / "metrics.jsonl").open("a") as file:
+        file.write('{"epoch": 100000000, "accuracy": 90}\n')
+    found = collect(tmp_path)
+    assert found.runs == []
+    assert found.warnings == [
+        "run is left out: run/metrics.jsonl: epoch 100000000 is none of the 6 that its request asks for"
+    ]
+
+
+@pytest.mark.parametrize("other", [{"stage": "dense"}, {"seed": 99}, {"seed": None}])
+def test_a_result_of_another_run_is_left_out(tmp_path: Path, other: dict[str, object]) -> None:
+    make_run(tmp_path / "run", result=other)
+    found = collect(tmp_path)
+    assert found.runs == []
+    (warning,) = found.warnings
+    assert warning.startswith("run is left out: run/result.json is that of ")
+    assert warning.endswith("but its request asks for asni-1 with seed 0")
+
+
+def test_the_weights_of_many_runs_are_counted_once_though_the_page_is_built_again_and_again(tmp_path: Path) -> None:
+    run, many = make_run(tmp_path / "run", initial=INITIAL), tmp_path / "many"
+    for number in range(300):
+        shutil.copytree(run, many / str(number), copy_function=os.link)
+
+    def counts() -> list[int]:
+        return [each.cache_info().misses for each in (collecting._counted, collecting._counted_initial)]
+
+    collect(many)
+    before = counts()
+    collect(many)
+    assert counts() == before
 
 
 def test_a_run_that_goes_on_shows_its_last_epoch_and_says_so(tmp_path: Path) -> None:
     directory = make_run(tmp_path / "run")
     (directory / "result.json").unlink()
-    lines = (directory / "metrics.jsonl").read_text().splitlines()
-    (directory / "metrics.jsonl").write_text("\n".join(lines[:2]))
+    keep_epochs(directory, slice(2))
     found = collect(tmp_path)
     (run,) = found.runs
     assert not run.finished
@@ -106,7 +208,7 @@ def test_a_result_without_one_of_its_numbers_is_left_out_not_completed(tmp_path:
     write(directory / "result.json", {"accuracy": 91.5, "seconds": 2.0})
     found = collect(tmp_path)
     assert found.runs == []
-    assert "nonzeros, sparsity, total_sparsity missing" in found.warnings[0]
+    assert "epochs, nonzeros, seed, sparsity, stage, steps, total_sparsity missing" in found.warnings[0]
 
 
 @pytest.mark.parametrize("release", ["9.9.0", "0.0", "", 9])
@@ -118,7 +220,7 @@ def test_a_run_of_another_version_is_named_and_left_out(tmp_path: Path, release:
 
 
 def test_a_run_of_an_unknown_version_is_shown_with_a_warning(tmp_path: Path) -> None:
-    write(make_run(tmp_path / "run") / "environment.json", {})
+    write(make_run(tmp_path / "run", initial=INITIAL) / "environment.json", {})
     found = collect(tmp_path)
     assert len(found.runs) == 1
     assert found.warnings == ["run does not say which version of asni made it"]
@@ -126,7 +228,7 @@ def test_a_run_of_an_unknown_version_is_shown_with_a_warning(tmp_path: Path) -> 
 
 def test_a_run_of_the_same_series_is_shown(tmp_path: Path) -> None:
     series = ".".join(version("asni").split(".")[:2])
-    write(make_run(tmp_path / "run") / "environment.json", {"asni": f"{series}.99"})
+    write(make_run(tmp_path / "run", initial=INITIAL) / "environment.json", {"asni": f"{series}.99"})
     found = collect(tmp_path)
     assert len(found.runs) == 1
     assert found.warnings == []

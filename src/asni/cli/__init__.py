@@ -52,8 +52,13 @@ def _fail(error: AsniError, status: int) -> None:
     if rank() > 0 and isinstance(error, UsageError | StoppedError | ElsewhereError):
         # Process 0 has the same to say, and its status is that of the whole training.
         sys.exit(0)
-    print(f"asni: {_who()}{error}", file=sys.stderr)
+    print(f"asni: {_who()}{_printable(str(error))}", file=sys.stderr)
     sys.exit(status)
+
+
+def _printable(text: str) -> str:
+    """A name out of a file may hold characters that command a terminal."""
+    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
 
 
 def _fail_without_peer() -> NoReturn:

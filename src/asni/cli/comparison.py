@@ -1,7 +1,6 @@
 """Comparing methods: one table for a person, rows for a program."""
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,22 +27,33 @@ from asni.cli.options import (
 from asni.cli.output import show
 from asni.comparison import chosen, table
 from asni.errors import UsageError
-from asni.overview import Board
+from asni.overview import Board, Pace
 from asni.processes import make_fabric, rank
 from asni.progress import Progress
-from asni.recipes import Recipe, load
+from asni.recipes import load
 from asni.runs import Job, home_of
 from asni.side_by_side import Command, failed, run_all
+from asni.studies import stage_of
 from asni.tables import check_formats
 
 
 class CountDone(Progress):
-    """Counts the trainings that are found finished: a line for each of them would hide those that are not."""
+    """Counts the trainings that were finished before: a line for each of them would hide those that were not."""
 
-    done = 0
+    def __init__(self, runs: Path):
+        super().__init__(quiet=rank() > 0)
+        self._runs, self._before = runs, {result.parent for result in runs.glob("*/*/result.json")}
+        self._found = 0
 
     def already_done(self, stage: str, directory: Path) -> None:
-        self.done += 1
+        self._found += directory in self._before
+
+    def tell(self, line: str) -> None:
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def tell_found(self) -> None:
+        if self._found:
+            self.tell(f"{self._found} of the trainings were found finished under {self._runs}")
 
 
 def compare(
@@ -82,47 +92,68 @@ def compare(
         "steps_per_epoch": steps_per_epoch,
     }
     asked = load(recipe).override(**changes)
-    chosen_seeds = range(seeds) if seed is None else range(seed, seed + 1)
-    homes = {each: home_of(out, asked, each) for each in chosen_seeds}
+    chosen_seeds = range(seeds) if seed is None else [seed]
+    asked_jobs = [Job(asked, each, precision, home_of(out, asked, each).joinpath) for each in chosen_seeds]
+    progress = CountDone(out / asked.variant_name)
+    pace = Pace([job.directory_of(stage_of(name)) / "result.json" for job in asked_jobs for name in names])
+    failures: dict[str, str] = {}
     if jobs > 1:
         options = {"methods": ",".join(names), **changes, "device": device, "precision": precision, "out": out}
-        _train_side_by_side(recipe, options, homes, jobs)
-    rows = _train(asked, names, homes, device, devices, precision)
-    if rank() > 0:
-        return
-    show(table(rows), save or [], as_json=as_json, rows=rows)
+        failures = _train_side_by_side(recipe, options, asked_jobs, jobs, pace)
+    if sound := [job for job in asked_jobs if _name(job) not in failures]:
+        rows = _train(sound, names, device, devices, progress, pace)
+        if rank() > 0:
+            return
+        show(table(rows), save or [], as_json=as_json, rows=rows)
+    if failures:
+        raise failed(failures)
 
 
-def _train_side_by_side(recipe: str, options: Mapping[str, Any], homes: Mapping[int, Path], at_once: int) -> None:
-    """Each seed in a process of its own; the runs they leave are then found finished."""
+def _name(job: Job) -> str:
+    return f"seed {job.seed}"
+
+
+def _train_side_by_side(
+    recipe: str, options: Mapping[str, Any], jobs: Sequence[Job], at_once: int, pace: Pace
+) -> dict[str, str]:
+    """Each seed in a process of its own; the runs they leave are then found finished. Which failed, and why."""
     given = [f"--{key.replace('_', '-')}={value}" for key, value in options.items() if value is not None]
     commands = [
-        Command(f"seed {seed}", ("compare", recipe, *given, f"--seed={seed}"), home / "log.txt")
-        for seed, home in homes.items()
+        Command(_name(job), ("compare", recipe, *given, f"--seed={job.seed}"), job.directory_of("log.txt"))
+        for job in jobs
     ]
     with Board() as board:
 
         def watch(running: set[str]) -> None:
             lines = [f"{command.name}: {command.last_line}" for command in commands if command.name in running]
-            board.show(Text("\n".join(lines)), lines)
+            if told := pace.news():
+                board.print(told)
+            overall = str(pace)
+            board.show(Text("\n".join([*lines, overall])), [f"{line}  [{overall}]" for line in lines])
 
-        failures = run_all(commands, at_once, watch)
-    if failures:
-        raise failed(failures)
+        return run_all(commands, at_once, watch)
 
 
 def _train(
-    recipe: Recipe, methods: list[str], homes: Mapping[int, Path], device: str, devices: int, precision: str
+    jobs: Sequence[Job], methods: Sequence[str], device: str, devices: int, progress: CountDone, pace: Pace
 ) -> list[dict[str, Any]]:
     from asni.comparison import train
     from asni.training import Trainer
 
-    fabric = make_fabric(device, devices, precision)
-    progress = CountDone(quiet=rank() > 0)
+    _require_whole_results(jobs, methods)
+    fabric = make_fabric(device, devices, jobs[0].precision)
     rows = []
-    for seed, home in homes.items():
-        rows += train(Trainer(Job(recipe, seed, precision, home.joinpath), fabric, progress), methods)
-    if progress.done and rank() == 0:
-        runs = next(iter(homes.values())).parent
-        print(f"{progress.done} of the trainings were found finished under {runs}", file=sys.stderr)
+    for job in jobs:
+        for row in train(Trainer(job, fabric, progress), methods):
+            rows.append(row)
+            if told := pace.news():
+                progress.tell(told)
+    progress.tell_found()
     return rows
+
+
+def _require_whole_results(jobs: Sequence[Job], methods: Sequence[str]) -> None:
+    """Name a damaged one now, and not after the hours of training that may come before it."""
+    for run in (job.run(stage_of(method)) for job in jobs for method in methods):
+        if (run.directory / "result.json").exists():
+            _ = run.result

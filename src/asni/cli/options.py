@@ -12,7 +12,7 @@ OptionalRecipe = Annotated[
     str | None, typer.Argument(metavar="RECIPE", help="As for `asni plan`; --from brings its own.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
-Seed = Annotated[int, typer.Option(min=0, help="Decides the initial values and the order of the data.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides the initial values and the order of the data.")]
 Seeds = Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")]
 Jobs = Annotated[int, typer.Option(min=1, help="How many seeds, of any row, train side by side; they share the cores.")]
 Epochs = Annotated[int | None, typer.Option(help="Train this many; gamma scales with them, the nonzeros stay.")]

@@ -14,14 +14,18 @@ from asni.tables import save
 
 
 def show(table: AnyTable, files: Sequence[Path], *, as_json: bool, rows: object = None) -> None:
-    """One table in every way that was asked; for a program its rows, or the single ones that they were made of."""
-    save(table, files)
+    """One table in every way that was asked; for a program its rows, or the single ones that they were made of.
+
+    It is printed before it is saved: a file that cannot be written loses nothing.
+    """
     if as_json:
         print_json(table.rows if rows is None else rows)
+        save(table, files)
         return
     print_table(table.headings, table.cells, names=[column.is_name for column in table.columns])
     for note in table.notes:
         print(note)
+    save(table, files)
     for file in files:
         print(f"saved: {file}")
 

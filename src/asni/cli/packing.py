@@ -81,7 +81,7 @@ def inspect(file: PackedFile, as_json: AsJson = False) -> None:
                 number(layer.nonzeros),
                 f"{100 * layer.sparsity:.2f}",
                 *("-" if mean is None else f"{mean:.4g}" for mean in layer.centroids.values()),
-                layer.stored,
+                _shown(layer.stored),
                 number(layer.mask_bytes),
                 number(layer.value_bytes),
             ]
@@ -100,7 +100,13 @@ def _print_summary(file: Path, inspection: "Inspection") -> None:
     print(f"{file}: {inspection.mode}, {inspection.bytes:,} bytes, {times:.1f} times smaller than the dense tensors")
     print("bytes by part: " + ", ".join(f"{part} {taken:,}" for part, taken in inspection.parts.items() if taken))
     what = "mask and signs" if inspection.mode == "amenable" else "the masks"
-    print(f"{inspection.ratio:.4f} times the entropy of {what}, which is {inspection.entropy_bytes:,.0f} bytes")
+    if inspection.ratio is not None:
+        print(f"{inspection.ratio:.4f} times the entropy of {what}, which is {inspection.entropy_bytes:,.0f} bytes")
+    if inspection.minus_zeros:
+        print(
+            f"{inspection.minus_zeros:,} weights are -0.0, as a product with a mask leaves them, and are kept so. "
+            "Add 0.0 to the weights before packing, and the file gets smaller."
+        )
     if errors := [layer.error for layer in inspection.layers if layer.error]:
         largest, relative = (max(error[key] for error in errors) for key in ("max", "rms"))
         print(f"rounding: largest error {largest:.3g}, at most {100 * relative:.3g} % of a layer's root mean square")

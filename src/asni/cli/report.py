@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
+from asni.cli.options import RUNS
 from asni.errors import UsageError
 
 
 def report(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Every run below it is shown.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("report.html"),
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Every run below it is shown.")] = RUNS,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write, else report.html.")] = None,
     serve: Annotated[bool, typer.Option(help="Show it on localhost and follow trainings that go on.")] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="For --serve; 0: any that is free.")] = 0,
 ) -> None:
@@ -19,9 +20,15 @@ def report(
 
     Example: asni report runs -o report.html
     """
+    if serve and out is not None:
+        raise UsageError("--serve shows the page and writes no file: leave out --out, or --serve.")
     if serve:
         _serve(directory, port)
-        return
+    else:
+        _write(directory, out or Path("report.html"))
+
+
+def _write(directory: Path, out: Path) -> None:
     from asni.files import write_atomically
     from asni.report import collect, page
 

@@ -28,7 +28,7 @@ from asni.errors import UsageError, unknown
 from asni.processes import make_fabric, rank
 from asni.recipes import Recipe, load
 from asni.runs import Job, home_of
-from asni.studies import VARIANTS, drawn, investigated, rows, train_variants
+from asni.studies import VARIANTS, drawn, investigated, rows, stage_of, train_variants
 from asni.tables import number
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def train(
         epochs=epochs, batch_size=batch_size, lr=lr, sparsity=sparsity, steps_per_epoch=steps_per_epoch
     )
     home = home_of(RUNS, asked, seed)
-    final = next((variant for variant, trained_by in VARIANTS.items() if trained_by == method), method)
+    final = stage_of(method)
 
     def directory_of(stage: str) -> Path:
         if out is None:

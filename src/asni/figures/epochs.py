@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from asni import run_files
+from asni.errors import AsniError
 from asni.figures import style
 from asni.schedules import Sigmoid
 
@@ -87,6 +88,8 @@ def training(runs: Mapping[str, Path]) -> Figure:
 
     The accuracy axis is fitted to what comes after the first tenth of the epochs, where runs differ by little.
     """
+    if not runs:
+        raise AsniError("there are no runs to draw")
     measured = {name: run_files.metrics(run) for name, run in runs.items()}
     with style.applied():
         figure = Figure(figsize=(style.PAGE_WIDTH, 3.7), layout="constrained")
@@ -100,7 +103,7 @@ def training(runs: Mapping[str, Path]) -> Figure:
                     linestyle=look.dashes,
                     marker=look.marker,
                     markevery=_marks(values, 10, number / len(runs)),
-                    label=style.title(name),
+                    label=style.label(name),
                 )
         above.set_ylabel("test accuracy (%)")
         above.set_ylim(*_settled([columns["accuracy"] for columns in measured.values()]))

@@ -1,6 +1,7 @@
 """Methods side by side: accuracy against what is left of the network."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -34,14 +35,14 @@ class Point:
 
 
 def points(results: Iterable[Mapping[str, Any]]) -> list[Point]:
-    """The results of one method gathered by size; those whose accuracy is NaN are left out.
+    """The results of one method gathered by size; those that are NaN or have no nonzeros are left out.
 
     >>> points([{"nonzeros": 100, "accuracy": 90.0}, {"nonzeros": 104, "accuracy": 92.0}])
     [Point(nonzeros=102.0, accuracies=(90.0, 92.0))]
     """
     groups: list[list[tuple[int, float]]] = []
-    finite = [result for result in results if _is_finite(result["accuracy"])]
-    for nonzeros, accuracy in sorted((result["nonzeros"], result["accuracy"]) for result in finite):
+    sound = [result for result in results if _defect(result) is None]
+    for nonzeros, accuracy in sorted((result["nonzeros"], result["accuracy"]) for result in sound):
         if groups and nonzeros <= _SAME_SIZE * groups[-1][0][0]:
             groups[-1].append((nonzeros, accuracy))
         else:
@@ -65,8 +66,7 @@ def accuracy_by_nonzeros(results: Sequence[Mapping[str, Any]]) -> Figure:
         axes = figure.subplots()
         _mark_sizes(axes, [p.nonzeros for method, own in by_method.items() if method != "dense" for p in points(own)])
         for (method, own), look in zip(by_method.items(), style.looks(list(by_method)), strict=True):
-            diverged = sum(not _is_finite(result["accuracy"]) for result in own)
-            label = style.title(method) + (f" ({diverged} NaN)" if diverged else "")
+            label = style.label(method) + _left_out(own)
             if method == "dense":
                 _draw_level(axes, points(own), label)
             else:
@@ -77,8 +77,20 @@ def accuracy_by_nonzeros(results: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
-def _is_finite(accuracy: float | None) -> bool:
-    return accuracy is not None and math.isfinite(accuracy)
+def _left_out(results: Iterable[Mapping[str, Any]]) -> str:
+    counted = Counter(defect for defect in map(_defect, results) if defect is not None)
+    return f" ({', '.join(f'{count} {defect}' for defect, count in counted.items())})" if counted else ""
+
+
+def _defect(result: Mapping[str, Any]) -> str | None:
+    """Why a result has no place on a logarithmic axis of sizes; None if it has one."""
+    if not (_is_finite(result["accuracy"]) and _is_finite(result["nonzeros"])):
+        return "NaN"
+    return None if result["nonzeros"] > 0 else "without nonzeros"
+
+
+def _is_finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
 
 
 def _draw_level(axes: Axes, dense: list[Point], label: str) -> None:

@@ -74,7 +74,7 @@ def _name_layers(axes: Axes, found: Sequence[Layer]) -> None:
 def _short_names(names: Sequence[str]) -> list[str]:
     """Their last parts where those tell the layers apart, and never too long to write under a bar."""
     parts = [name.rsplit(".", 1)[-1] for name in names]
-    return [style.shortened(name, 14) for name in (parts if len({*parts}) == len(names) else names)]
+    return [style.plain(style.shortened(name, 14)) for name in (parts if len({*parts}) == len(names) else names)]
 
 
 def _name_stages(axes: Axes, placed: Sequence[Place]) -> None:

@@ -102,6 +102,25 @@ def title(name: str) -> str:
     return _TITLES.get(name, name)
 
 
+def plain(text: str) -> str:
+    r"""Text that matplotlib writes as it is: a dollar does not begin a formula.
+
+    >>> plain("x$a$")
+    'x\\$a\\$'
+    """
+    return text.replace("$", r"\$")
+
+
+def label(name: str) -> str:
+    """The title of a series for a legend, which passes over those that begin with an underscore.
+
+    >>> label("snip"), label("_mine")
+    ('SNIP', ' _mine')
+    """
+    written = plain(title(name))
+    return f" {written}" if written.startswith("_") else written
+
+
 def shortened(name: str, characters: int) -> str:
     """The end of a long name, where layers differ.
 

@@ -13,7 +13,7 @@ from matplotlib.transforms import Bbox
 
 from asni import run_files
 from asni.distributions import Histogram, Layer, histogram, layers, surviving
-from asni.errors import unknown
+from asni.errors import AsniError, unknown
 from asni.figures import style
 
 SHOWN = 0.995  # of the weights: the few beyond would squeeze all others into the middle
@@ -45,6 +45,8 @@ def layer_distributions(run: Path, only: Sequence[str] | None = None) -> Figure:
 
 
 def _chosen(found: list[Layer], only: Sequence[str] | None) -> list[Layer]:
+    if only is not None and not only:
+        raise AsniError("there are no layers to draw: name some, or leave out `only` for all of them")
     by_name = {layer.name: layer for layer in found}
     wanted = list(by_name) if only is None else [name.removesuffix(".weight") for name in only]
     for name in wanted:
@@ -75,7 +77,8 @@ def _draw_layer(axes: Axes, layer: Layer, panel: Bbox) -> None:
             beside = np.clip(x, room[0] + _HALF_LABEL, room[1] - _HALF_LABEL)
             axes.text(beside, floor - 0.04, value, fontsize=5.5, ha="center", va="top")
     axes.add_artist(Line2D([left, right], [floor, floor], color=style.BLACK, linewidth=0.6))
-    axes.text(left, panel.y1 - 0.1, style.shortened(layer.name, int(panel.width / 0.05)), fontsize=6, va="top")
+    name = style.plain(style.shortened(layer.name, int(panel.width / 0.05)))
+    axes.text(left, panel.y1 - 0.1, name, fontsize=6, va="top")
     note = f"{100 * layer.sparsity:.1f} % pruned"
     axes.text(left, panel.y1 - 0.2, note, fontsize=5, va="top", color=style.GREY)
 
@@ -93,6 +96,8 @@ def network_distribution(sets: Mapping[str, Path]) -> Figure:
     A set is a run directory, whose final surviving weights are drawn; the set named "initial" is drawn from the weights
     its run started from. Each curve has area one, so that sparse and dense networks can be compared.
     """
+    if not sets:
+        raise AsniError("there are no networks to draw")
     counted = {name: _network_histogram(name, run) for name, run in sets.items()}
     reach = max(each.reach(SHOWN) for each in counted.values())
     with style.applied():
@@ -103,8 +108,8 @@ def network_distribution(sets: Mapping[str, Path]) -> Figure:
             drawn = _for_drawing(each, reach, most_bins=512)
             density = drawn.counts / (max(each.total, 1) * drawn.width)
             middles = drawn.edges[:-1] + drawn.width / 2
-            axes.plot(middles, density, color=look.colour, linestyle=look.dashes, label=style.title(name))
-            peaks[style.title(name)] = float(max(density, default=0))
+            axes.plot(middles, density, color=look.colour, linestyle=look.dashes, label=style.label(name))
+            peaks[style.label(name)] = float(max(density, default=0))
         axes.set(xlabel="weight", ylabel="density of surviving weights", xlim=(-reach, reach))
         _cut_lonely_peak(axes, peaks)
         figure.legend(loc="outside right upper")

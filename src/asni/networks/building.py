@@ -72,7 +72,7 @@ def check_output(model: nn.Module, shape: Shape, classes: int) -> None:
 
 def _try_forward(model: nn.Module, shape: Shape) -> object:
     first = next(model.parameters(), torch.empty(0))
-    images = torch.zeros(2, *shape, dtype=first.dtype, device=first.device)
+    images = torch.zeros(2, *shape, device=first.device)
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -113,6 +113,10 @@ def _call(name: str, function: Callable[..., object], shape: Shape, classes: int
         raise UsageError(f"network '{name}' failed when called with ({arguments}): {_described(error)}") from error
     if not isinstance(model, nn.Module):
         raise UsageError(f"network '{name}' returned {_article(model)}; it must return a torch.nn.Module")
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise UsageError(f"network '{name}' has no parameter to train")
+    if any(isinstance(parameter, nn.UninitializedParameter) for parameter in model.parameters()):
+        _try_forward(model, shape)
     return model
 
 

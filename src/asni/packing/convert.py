@@ -31,8 +31,11 @@ def from_torch(state_dict: Mapping[str, "torch.Tensor"]) -> dict[str, Tensor]:
     for name, tensor in state_dict.items():
         if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
             raise PackError(f"{name} is not a plain dense tensor, which is all a packed file can hold")
-        dtype = of_name(str(tensor.dtype).removeprefix("torch."))
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        try:
+            dtype = of_name(str(tensor.dtype).removeprefix("torch."))
+        except PackError as error:
+            raise PackError(f"{name}: {error}") from error
+        flat = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
         bits = flat.view(integers[dtype.bits.itemsize]).numpy().view(dtype.bits)
         tensors[name] = Tensor.from_bits(dtype, bits, tuple(tensor.shape))
     return tensors
@@ -125,17 +128,20 @@ def write_csr(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """A NumPy .npz: for each layer NAME.data, NAME.indices, NAME.indptr and NAME.shape, all else under its own name.
 
     Convolutions become matrices of (output channels) x (everything else); NAME.shape is the shape of the tensor.
-    `scipy.sparse.csr_matrix((data, indices, indptr))` reads them, and so does NumPy alone.
+    `scipy.sparse.csr_matrix((data, indices, indptr), shape=(shape[0], shape[1:].prod()))` reads them, and so does
+    NumPy alone.
     """
     arrays: dict[str, Array] = {}
     for name, tensor in tensors.items():
         if tensor.dtype.name.startswith("float8"):
             raise PackError(f"NumPy has no {tensor.dtype.name}, the type of {name}; unpack to safetensors instead")
         values = tensor.to_float32().reshape(tensor.array.shape) if tensor.dtype.name == "bfloat16" else tensor.array
+        own = {name: values}
         if is_layer(tensor):
-            arrays |= {f"{name}.{part}": array for part, array in _csr(values, tensor).items()}
-        else:
-            arrays[name] = values
+            own = {f"{name}.{part}": array for part, array in _csr(values, tensor).items()}
+        if taken := own.keys() & arrays.keys():
+            raise PackError(f"two tensors would both be called {taken.pop()}; unpack to safetensors instead")
+        arrays |= own
 
     def write_all(temporary: Path) -> None:
         # np.savez takes the names as keyword arguments, among which some names are its own.

@@ -8,7 +8,7 @@ import numpy as np
 
 from asni.packing.amenable import centroids, is_layer
 from asni.packing.byte_coding import information
-from asni.packing.dtypes import Tensor
+from asni.packing.dtypes import Array, Tensor
 from asni.packing.layout import Entry
 from asni.packing.reading import Packed, read
 
@@ -22,6 +22,7 @@ class Layer:
     dtype: str
     stored: str
     nonzeros: int
+    minus_zeros: int
     sparsity: float
     centroids: dict[str, float | None]
     mask_bytes: int
@@ -38,9 +39,10 @@ class Inspection:
     bytes: int
     dense_bytes: int
     entropy_bytes: float
-    ratio: float
+    ratio: float | None
     parts: dict[str, int]
     nonzeros: int
+    minus_zeros: int
     sparsity: float
     network: dict[str, Any]
     recipe: dict[str, Any]
@@ -57,7 +59,8 @@ def inspect(path: str | Path) -> Inspection:
 
     The entropy is that of independent bits at each layer's density. In the amenable mode it covers mask and signs, and
     is set beside the whole file but for the recipe and metrics; in the other modes it covers the masks alone, beside
-    the bytes of the masks.
+    the bytes of the masks. Tied weights count once. `minus_zeros` are the weights that are -0.0, which the exact mode
+    keeps as it keeps every other bit.
     """
     packed = read(path)
     size = Path(path).stat().st_size
@@ -65,17 +68,20 @@ def inspect(path: str | Path) -> Inspection:
     parts = _parts(packed, size)
     entropy = sum(layer.entropy_bytes for layer in layers)
     written = size - parts["about"] if packed.mode == "amenable" else parts["mask"]
-    weights = sum(int(np.prod(layer.shape)) for layer in layers)
-    nonzeros = sum(layer.nonzeros for layer in layers)
+    once = {entry.name for entry in packed.entries if entry.same is None}
+    own = [layer for layer in layers if layer.name in once]
+    weights = sum(int(np.prod(layer.shape)) for layer in own)
+    nonzeros = sum(layer.nonzeros for layer in own)
     recipe = packed.about.get("recipe", {})
     return Inspection(
         mode=packed.mode,
         bytes=size,
-        dense_bytes=sum(tensor.array.nbytes for tensor in packed.tensors.values()),
+        dense_bytes=sum(packed.tensors[name].array.nbytes for name in once),
         entropy_bytes=entropy,
-        ratio=written / entropy if entropy else 1.0,
+        ratio=written / entropy if entropy else None,
         parts=parts,
         nonzeros=nonzeros,
+        minus_zeros=sum(layer.minus_zeros for layer in own),
         sparsity=1 - nonzeros / weights if weights else 0.0,
         network=packed.network,
         recipe=recipe,
@@ -95,11 +101,12 @@ def _parts(packed: Packed, size: int) -> dict[str, int]:
 
 def _layer(entry: Entry, packed: Packed) -> Layer:
     tensor = packed.tensors[entry.name]
-    size, nonzeros = tensor.bits.size, int(np.count_nonzero(tensor.bits))
+    size, stored = tensor.bits.size, int(np.count_nonzero(tensor.bits))
+    nonzeros = int(np.count_nonzero(tensor.bits & ~_sign_bit(tensor)))
     means, positive = _signs(tensor)
-    entropy = information(np.array([nonzeros, size - nonzeros]))
+    entropy = information(np.array([stored, size - stored]))
     if packed.mode == "amenable":
-        entropy += information(np.array([positive, nonzeros - positive]))
+        entropy += information(np.array([positive, stored - positive]))
     repeated = entry.same is not None
     taken = packed.part_bytes.get(entry.name, {})
     return Layer(
@@ -108,6 +115,7 @@ def _layer(entry: Entry, packed: Packed) -> Layer:
         dtype=entry.dtype.name,
         stored=f"as {packed.entries[entry.same].name}" if entry.same is not None else entry.coded.name,
         nonzeros=nonzeros,
+        minus_zeros=stored - nonzeros,
         sparsity=1 - nonzeros / size,
         centroids=means,
         mask_bytes=taken.get("mask", 0),
@@ -115,6 +123,12 @@ def _layer(entry: Entry, packed: Packed) -> Layer:
         entropy_bytes=0.0 if repeated or (packed.mode != "amenable" and not entry.sparse) else entropy,
         error=entry.error,
     )
+
+
+def _sign_bit(tensor: Tensor) -> Array:
+    """All that is set in -0.0."""
+    bits = tensor.bits.dtype
+    return np.asarray(1 << (8 * bits.itemsize - 1), bits)
 
 
 def _signs(tensor: Tensor) -> tuple[dict[str, float | None], int]:

@@ -11,7 +11,7 @@ from asni.packing.dtypes import DType, Tensor, of_name
 
 MODES = ("exact", "half", "int8", "amenable")
 STORED = ("float16", "bfloat16", "int8")
-_MAX_DIMENSIONS = 32
+MAX_DIMENSIONS = 32
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _parse_entry(item: dict[str, Any]) -> Entry:
     sparse: Any = item.get("sparse")
     stored, error = item.get("stored"), item.get("error")
     _require(_are_lengths(shape), f"the shape of {name} is not a list of lengths")
-    _require(len(shape) <= _MAX_DIMENSIONS, f"{name} has more than {_MAX_DIMENSIONS} dimensions")
+    _require(len(shape) <= MAX_DIMENSIONS, f"{name} has more than {MAX_DIMENSIONS} dimensions")
     _require(isinstance(sparse, bool), f"the header does not say whether {name} is sparse")
     if sparse or stored is not None:
         _require(len(shape) > 0 and all(shape), f"{name} cannot be sparse or rounded with shape {shape}")

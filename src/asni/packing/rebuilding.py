@@ -40,7 +40,8 @@ def fill(model: "nn.Module", packed: Packed) -> None:
 
     state, own = to_torch(packed.tensors), model.state_dict()
     complete = packed.mode != "amenable"
-    missing = [name for name in (own if complete else prunable(model)) if name not in state]
+    needed = own if complete else {name: weight for name, weight in prunable(model).items() if weight.numel()}
+    missing = [name for name in needed if name not in state]
     other = [name for name, tensor in state.items() if name not in own or own[name].shape != tensor.shape]
     if missing or other:
         raise PackError(f"the file is of another network: it differs in {', '.join([*missing, *other][:5])}.")

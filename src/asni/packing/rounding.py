@@ -8,13 +8,16 @@ from asni.errors import PackError
 from asni.packing.dtypes import DTYPES, DType, Float32, Tensor, from_float32
 
 _INT8_LIMIT = 127
+_MINUS_ZERO = 0x8000  # in float16 and bfloat16
 
 
 def halve(name: str, tensor: Tensor) -> Tensor:
     """The tensor in float16, or in bfloat16 if float16 cannot reach its largest value."""
     values = _finite(name, tensor)
     for dtype in (DTYPES["float16"], DTYPES["bfloat16"]):
-        half = Tensor.from_bits(dtype, from_float32(values, dtype), tensor.array.shape)
+        bits = from_float32(values, dtype)
+        # What was rounded to nothing must not stay behind as -0.0, which would be stored.
+        half = Tensor.from_bits(dtype, np.where(bits == _MINUS_ZERO, 0, bits).astype(bits.dtype), tensor.array.shape)
         if np.isfinite(half.to_float32()).all():
             return half
     raise PackError(f"{name} holds values beyond the range of half precision; pack it with mode 'exact'")

@@ -1,14 +1,16 @@
 """Where the weights of a packed file come from: a finished run, a safetensors file, a PyTorch state_dict."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from asni.errors import PackError
-from asni.files import read_json
 from asni.packing.convert import read_safetensors, read_state_dict
 from asni.packing.dtypes import Tensor
+
+_SECTIONS = ("training", "pruning", "overrides")
 
 
 @dataclass(frozen=True)
@@ -30,23 +32,26 @@ def read_source(path: Path, mode: str) -> Source:
 
 
 def _read_run(directory: Path, mode: str) -> Source:
+    from asni import run_files
+
     if not (directory / "result.json").exists():
         raise PackError(f"{directory} is not a finished run: there is no result.json in it")
-    request, result = read_json(directory / "request.json"), read_json(directory / "result.json")
-    amenable_start = mode == "amenable" and request.get("stage") == "asni-2"
+    recipe, result = run_files.recipe(directory).model_dump(), run_files.result(directory)
+    if lost := [key for key, value in result.items() if isinstance(value, float) and math.isnan(value)]:
+        raise PackError(f"{directory / 'result.json'}: {', '.join(lost)} not a finite number; the file is damaged")
+    amenable_start = mode == "amenable" and result["stage"] == "asni-2"
     tensors = read_safetensors(directory / ("initial.safetensors" if amenable_start else "weights.safetensors"))
     if mode == "amenable":
-        masks = _masks(directory)
+        masks = _masks(directory, dense=not result["sparsity"])
         tensors = {name: tensor for name, tensor in tensors.items() if name in masks}
-    about = {"recipe": _without_defaults(request["recipe"]), "metrics": result}
-    return Source(tensors, _network(request["recipe"]), about)
+    about = {"recipe": _without_defaults(recipe), "metrics": result}
+    return Source(tensors, _network(recipe), about)
 
 
-def _masks(directory: Path) -> Mapping[str, Tensor]:
-    path = directory / "mask.safetensors"
-    if not path.exists():
+def _masks(directory: Path, *, dense: bool) -> Mapping[str, Tensor]:
+    if dense:
         raise PackError(f"{directory} is a dense run: it has no mask, so it has no amenable initialisation")
-    return read_safetensors(path)
+    return read_safetensors(directory / "mask.safetensors")
 
 
 def _network(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,6 +67,8 @@ def _network(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_defaults(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """What a recipe does not say need not be carried, nor what the paper says about it."""
-    kept = {key: value for key, value in recipe.items() if key not in ("paper", "title")}
-    said = {key: _without_defaults(value) if isinstance(value, dict) else value for key, value in kept.items()}
-    return {key: value for key, value in said.items() if value not in (None, {})}
+    parts = {
+        key: {inner: said for inner, said in value.items() if said is not None} if key in _SECTIONS else value
+        for key, value in recipe.items()
+    }
+    return {key: value for key, value in parts.items() if key not in ("paper", "title") and value not in (None, {})}

@@ -8,12 +8,12 @@ from zlib import crc32
 
 import numpy as np
 
-from asni.errors import unknown
+from asni.errors import PackError, unknown
 from asni.packing import container, rounding
 from asni.packing.amenable import amenable_layer, is_layer, layers_of
 from asni.packing.dtypes import Tensor
 from asni.packing.fields import varint
-from asni.packing.layout import MODES, ContentChecksum, Entry
+from asni.packing.layout import MAX_DIMENSIONS, MODES, ContentChecksum, Entry
 from asni.packing.mask_coding import encode_mask
 from asni.packing.value_coding import encode_values
 
@@ -25,6 +25,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[st
     """Write `tensors` in one of MODES; a reader learns how to build `network` and what is known `about` it."""
     if mode not in MODES:
         raise unknown("mode", mode, MODES)
+    _require_readable(tensors)
     if mode == "amenable":
         tensors = layers_of(tensors)
     sections = [container.compress_json(about)] if about else []
@@ -43,6 +44,14 @@ def write(path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[st
     sections += [bytes(missing)] if missing > 0 else []
     header = {"mode": mode, "network": network, "tensors": [entry.to_json() for entry in entries]}
     container.write(path, header | {"about": bool(about), "content": content.value}, sections)
+
+
+def _require_readable(tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if not isinstance(name, str):
+            raise PackError(f"the name of a tensor must be a text, not {name!r}")
+        if tensor.array.ndim > MAX_DIMENSIONS:
+            raise PackError(f"{name} has {tensor.array.ndim} dimensions; a packed file holds up to {MAX_DIMENSIONS}")
 
 
 class _Twins:
@@ -74,6 +83,10 @@ def _encode(entry: Entry, tensor: Tensor, mode: str) -> tuple[Entry, Tensor, lis
         exact = amenable_layer(entry.name, tensor) if mode == "amenable" else tensor
         sparse, parts = _encode_exact(exact)
         return replace(entry, sparse=sparse), exact, parts
+    if not np.isfinite(restored.to_float32()).all():
+        raise PackError(
+            f"{entry.name} reaches beyond {tensor.dtype.name} when it is rounded; pack it with mode 'exact'"
+        )
     sparse, parts = _encode_exact(stored)
     error = rounding.rounding_error(tensor, restored)
     return replace(entry, sparse=sparse, stored=stored.dtype, error=error), restored, prefix + parts

@@ -5,14 +5,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from asni.errors import UsageError
 from asni.recipes.checking import checked
 from asni.schedules import Sigmoid
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-Epochs = Annotated[int, Field(ge=1)]
+Epochs = Annotated[int, Field(ge=1, le=1_000_000)]
 BatchSize = Annotated[int, Field(ge=1)]
-Steps = Annotated[int, Field(ge=1)]
+Steps = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Rate = Annotated[float, Field(gt=0)]
 Sparsity = Annotated[float, Field(gt=0, lt=1)]
 
@@ -147,6 +148,8 @@ class Recipe(BaseModel):
 
     def steps_per_epoch(self, images: int) -> int:
         """The recipe's own number, or as many batches as the training images fill."""
+        if self.training.batch_size > images:
+            raise UsageError(f"batch_size = {self.training.batch_size} is more than the {images} training images.")
         return self.training.steps_per_epoch or -(-images // self.training.batch_size)
 
     @property

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -22,6 +22,8 @@ Value = TypeVar("Value", str, int)
 _KINDS = {str: "a text", int: "a whole number"}
 _MOST_LAYER_BINS = 2048
 _MOST_NETWORK_BINS = 16384  # the widest weights of one layer set its span, the many near zero its picture
+_HELD = 2048  # runs: of one more, looked at in their order, none would be found again
+_SIGNS = {"request.json", "environment.json", "metrics.jsonl", "result.json"}
 Stamps = tuple[tuple[int, int] | None, ...]
 RESULTS = ("accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds")
 
@@ -65,13 +67,17 @@ def collect(root: Path) -> Collection:
     if not root.is_dir():
         raise UsageError(f"{root} is not a directory. Name one that holds runs, such as runs/ or runs/mnist-fc.")
     collection = Collection(root.resolve().name)
-    for directory in directories(root):
+    unreadable: list[OSError] = []
+    for directory in directories(root, unreadable.append):
         warnings: list[str] = []
         try:
             collection.runs.append(_read(directory, directory.relative_to(root).as_posix(), warnings))
         except AsniError as error:
             warnings.append(f"{directory.relative_to(root).as_posix()} is left out: {error}")
         collection.warnings += [_told(root, warning) for warning in warnings]
+    for why in unreadable:
+        place = Path(why.filename).relative_to(root).as_posix()
+        collection.warnings.append(_told(root, f"{place} is left out: cannot look into it ({why.strerror})"))
     return collection
 
 
@@ -94,12 +100,16 @@ def _told(root: Path, warning: str) -> str:
     return warning.replace(f"{root}{os.sep}", "").encode("utf-8", "replace").decode("utf-8")
 
 
-def directories(root: Path) -> Iterator[Path]:
-    """Those that hold a run, or what is left of one."""
-    for folder, below, files in os.walk(root):
-        below[:] = sorted(name for name in below if not name.startswith("."))
-        if {"request.json", "metrics.jsonl", "result.json"} & set(files):
+def directories(root: Path, unreadable: Callable[[OSError], object] | None = None) -> Iterator[Path]:
+    """Those that hold a run, or what is left of one; `unreadable` is told which could not be looked into."""
+    seen: set[str] = set()
+    for folder, below, files in os.walk(root, onerror=unreadable, followlinks=True):
+        # Links may lead in a circle, or twice to the same place.
+        place = os.path.realpath(folder)
+        below[:] = [] if place in seen else sorted(name for name in below if not name.startswith("."))
+        if place not in seen and _SIGNS & set(files):
             yield Path(folder)
+        seen.add(place)
 
 
 def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
@@ -107,20 +117,23 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
     environment = _environment(directory, path, warnings)
     recipe = run_files.recipe(directory)
     finished = (directory / "result.json").exists()
-    metrics = run_files.metrics(directory)
-    if not finished:
+    metrics = _metrics(directory, recipe.training.epochs)
+    stage, seed = _asked(directory, request, "stage", str), _asked(directory, request, "seed", int)
+    result = _result(directory, stage, seed) if finished else _last(metrics)
+    if finished:
+        warnings += _missing(directory, path, metrics, result)
+    else:
         done, epochs = len(metrics["epoch"]), recipe.training.epochs
         warnings.append(f"{path} is not finished: these are its numbers after {done} of {epochs} epochs")
-    stage = _asked(directory, request, "stage", str)
     counted, network = _weights(directory, path, warnings) if finished else ([], None)
     return ShownRun(
         path,
         recipe,
         stage,
-        _asked(directory, request, "seed", int),
+        seed,
         _asked(directory, request, "precision", str),
         finished,
-        _result(directory) if finished else _last(metrics),
+        {key: result[key] for key in RESULTS},
         metrics,
         environment,
         counted,
@@ -155,12 +168,33 @@ def _series(release: str) -> list[str]:
     return release.split(".")[:2]
 
 
-def _result(directory: Path) -> dict[str, float]:
-    path = directory / "result.json"
-    found = run_files.json_object(path)
-    if missing := [key for key in RESULTS if key not in found]:
-        raise AsniError(f"{path}: {', '.join(missing)} missing; the file is damaged, or from another version of asni")
-    return {key: run_files.finite_or_nan(found[key], f"{path}: {key}") for key in RESULTS}
+def _metrics(directory: Path, epochs: int) -> dict[str, npt.NDArray[np.float64]]:
+    found = run_files.metrics(directory)
+    if (last := int(found["epoch"][-1])) >= epochs:
+        raise AsniError(
+            f"{directory / 'metrics.jsonl'}: epoch {last} is none of the {epochs} that its request asks for"
+        )
+    return found
+
+
+def _result(directory: Path, stage: str, seed: int) -> dict[str, Any]:
+    found = run_files.result(directory)
+    if (found["stage"], found["seed"]) != (stage, seed):
+        raise AsniError(
+            f"{directory / 'result.json'} is that of {found['stage']} with seed {found['seed']}, "
+            f"but its request asks for {stage} with seed {seed}"
+        )
+    return found
+
+
+def _missing(
+    directory: Path, path: str, metrics: Mapping[str, npt.NDArray[np.float64]], result: Mapping[str, Any]
+) -> Iterator[str]:
+    """What a finished run must have left beside its result, and has not."""
+    if (recorded := len(metrics["epoch"])) != result["epochs"]:
+        yield f"{path} was trained for {result['epochs']} epochs, but its metrics.jsonl holds {recorded}"
+    if result["sparsity"] > 0 and not (directory / "mask.safetensors").exists():
+        yield f"{path} is sparse but has no mask.safetensors: its nonzero weights are taken for survivors"
 
 
 def _last(metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
@@ -178,8 +212,6 @@ def _weights(directory: Path, path: str, warnings: list[str]) -> tuple[list[Laye
 
 
 def _initial(directory: Path, path: str, warnings: list[str]) -> Histogram | None:
-    if not (directory / "initial.safetensors").exists():
-        return None
     try:
         return _counted_initial(directory, stamps(directory, ("initial.safetensors",)))
     except AsniError as error:
@@ -187,7 +219,7 @@ def _initial(directory: Path, path: str, warnings: list[str]) -> Histogram | Non
         return None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_HELD)
 def _counted(directory: Path, unchanged: Stamps) -> tuple[tuple[Layer, ...], Histogram]:
     """A served page is built again and again, but the weights of a finished run are counted once."""
     weights, masks = run_files.masked_weights(directory)
@@ -195,7 +227,7 @@ def _counted(directory: Path, unchanged: Stamps) -> tuple[tuple[Layer, ...], His
     return tuple(found), _coarser(histogram(surviving(weights, masks).values()), _MOST_NETWORK_BINS)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_HELD)
 def _counted_initial(directory: Path, unchanged: Stamps) -> Histogram:
     weights = run_files.weights(directory, "initial.safetensors")
     return _coarser(histogram(weights.values()), _MOST_NETWORK_BINS)
