@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from asni.errors import AsniError
-from asni.masks import count, keep_largest, prunable
+from asni.masks import count, keep_largest, nearly_empty, prunable
 
 # Few distinct values, so that most examples are full of ties.
 layers = st.lists(
@@ -119,3 +119,8 @@ def test_a_weight_that_is_computed_from_others_is_refused_by_name() -> None:
 def test_a_weight_without_a_shape_is_refused_by_name() -> None:
     with pytest.raises(AsniError, match=r"'0.weight' has no shape yet. Pass a batch"):
         prunable(nn.Sequential(nn.LazyLinear(3)))
+
+
+def test_a_layer_that_never_had_weights_is_not_said_to_have_lost_them() -> None:
+    masks = {"none": torch.ones(5, 0, dtype=torch.bool), "lost": torch.zeros(5, 2, dtype=torch.bool)}
+    assert nearly_empty(masks) == ["lost"]

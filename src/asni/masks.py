@@ -71,6 +71,10 @@ def require_fitting(masks: Mapping[str, Tensor], weights: Mapping[str, Tensor]) 
             )
 
 
+def _shape(tensor: Tensor | None) -> str:
+    return "absent" if tensor is None else "x".join(map(str, tensor.shape))
+
+
 def count(masks: Mapping[str, Tensor]) -> int:
     """How many weights live."""
     return sum(int(mask.sum()) for mask in masks.values())
@@ -83,10 +87,6 @@ def nearly_empty(masks: Mapping[str, Tensor]) -> list[str]:
     ['a']
     """
     return [name for name, mask in masks.items() if mask.numel() and 10 * int(mask.sum()) < len(mask)]
-
-
-def _shape(tensor: Tensor | None) -> str:
-    return "absent" if tensor is None else "x".join(map(str, tensor.shape))
 
 
 def keep_largest(

@@ -89,6 +89,14 @@ def result(run: Path) -> dict[str, Any]:
     return {key: finite_or_nan(value, f"{path}: {key}") if key in numbers else value for key, value in found.items()}
 
 
+def finite_result(run: Path) -> dict[str, Any]:
+    """The same, but a number that is not finite is refused: no training writes one."""
+    found = result(run)
+    if lost := [key for key, value in found.items() if isinstance(value, float) and math.isnan(value)]:
+        raise AsniError(f"{run / 'result.json'}: {', '.join(lost)} not a finite number")
+    return found
+
+
 def recipe(run: Path) -> Recipe:
     """What the run was asked to train."""
     path = run / "request.json"

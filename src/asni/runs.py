@@ -1,7 +1,6 @@
 """A run on disk: what was asked, what happened, what came out. Finished work is never done twice."""
 
 import json
-import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -92,12 +91,9 @@ class Run:
         from asni import run_files
 
         try:
-            found = run_files.result(self.directory)
-            if lost := [key for key, value in found.items() if isinstance(value, float) and math.isnan(value)]:
-                raise AsniError(f"{self.directory / 'result.json'}: {', '.join(lost)} not a finite number")
+            return run_files.finite_result(self.directory)
         except AsniError as error:
             raise AsniError(f"{error}. Remove its directory to do the work again.") from error
-        return found
 
     @property
     def initial(self) -> "dict[str, Tensor]":

@@ -79,7 +79,9 @@ def test_the_search_reaches_the_wanted_count_and_is_not_repeated(tmp_path: Path)
     assert {**run.result, "stage": last.request["stage"]} == last.result
     assert all(torch.equal(value, last.weights[name]) for name, value in run.weights.items())
     before = (run.directory / "result.json").stat().st_mtime_ns
+    (run.directory / "search.json").unlink()
     assert (soft_threshold(trainer(tmp_path, recipe)).directory / "result.json").stat().st_mtime_ns == before
+    assert not (run.directory / "search.json").exists(), "a finished run is not written again"
 
 
 @pytest.mark.parametrize(("decay", "start"), [(-1.0, -8.0), (math.nan, -8.0), (1.0, 0.0), (1.0, -math.inf)])

@@ -5,6 +5,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from asni.report import collect, page
+
+
+def written(runs: Path) -> Path:
+    """The page about `runs`, beside them."""
+    html = runs.parent / "report.html"
+    html.write_text(page(collect(runs)), encoding="utf-8")
+    return html
+
 
 def drawn(browser: Any, html: Path) -> Any:
     browser.get(html.as_uri())

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from asni.report.serving import server
+from tests.report.browsing import drawn
 
 CHROMIUM = (
     "--headless",
@@ -37,6 +38,12 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
     yield browser
     browser.quit()
+
+
+@pytest.fixture
+def opened(chromium: Any, report: Path) -> Any:
+    """The page of a test's own `report`, in the browser."""
+    return drawn(chromium, report)
 
 
 @pytest.fixture

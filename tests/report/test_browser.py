@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from asni.recipes import load
-from asni.report import collect, page
-from tests.report.browsing import card, coloured, drawn, find, texts
+from tests.report.browsing import card, coloured, drawn, find, texts, written
 from tests.report.made_runs import WEIGHT, make_run, recipe
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install '.[dev]'")
@@ -29,9 +28,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sizes = {"nonzeros": 8330, "sparsity": 258_280 / 266_200, "total_sparsity": 258_280 / 266_610}
     make_run(runs / "mnist-fc", asked=load("mnist-fc"), result=sizes)
     (make_run(runs / "<u>broken") / "result.json").write_text("{")
-    html = runs.parent / "report.html"
-    html.write_text(page(collect(runs)), encoding="utf-8")
-    return html
+    return written(runs)
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +52,7 @@ def resnets(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     weights={f"{name}.weight": WEIGHT * scale for name in RESNET},
                     initial={"conv1.weight": WEIGHT / np.float32(2 + seed)},
                 )
-    html = runs.parent / "report.html"
-    html.write_text(page(collect(runs)), encoding="utf-8")
-    return html
-
-
-@pytest.fixture
-def opened(chromium: Any, report: Path) -> Any:
-    return drawn(chromium, report)
+    return written(runs)
 
 
 @pytest.fixture
@@ -132,9 +122,7 @@ def test_a_seed_that_was_trained_twice_counts_once_and_the_page_says_which_is_le
     make_run(tmp_path / "runs" / "new" / "dense-1", stage="dense", accuracy=97.0, seed=1)
     make_run(tmp_path / "runs" / "new" / "asni-1")
     make_run(tmp_path / "runs" / "old" / "dense", stage="dense", accuracy=10.0)
-    html = tmp_path / "report.html"
-    html.write_text(page(collect(tmp_path / "runs")), encoding="utf-8")
-    drawn(chromium, html)
+    drawn(chromium, written(tmp_path / "runs"))
     left_out = "Left out of the mean, the same seed again: old/dense."
     means = card(chromium, "[aria-label='means over seeds']")
     assert texts(means, "tbody tr")[0].startswith("dense 2 98.00 %")

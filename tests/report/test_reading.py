@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asni.report import collect, page
-from tests.report.browsing import card, coloured, drawn, find
+from tests.report.browsing import card, coloured, drawn, find, written
 from tests.report.made_runs import WEIGHT, make_run
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install '.[dev]'")
@@ -26,14 +26,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("made") / "runs"
     weights = {"first.weight": WEIGHT, "second.weight": 2 * WEIGHT}
     make_run(runs / "dense", stage="dense", weights=weights)
-    html = runs.parent / "report.html"
-    html.write_text(page(collect(runs)), encoding="utf-8")
-    return html
-
-
-@pytest.fixture
-def opened(chromium: Any, report: Path) -> Any:
-    return drawn(chromium, report)
+    return written(runs)
 
 
 def tap(browser: Any, target: Any) -> None:

@@ -1,6 +1,5 @@
 """Where the weights of a packed file come from: a finished run, a safetensors file, a PyTorch state_dict."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,9 +35,7 @@ def _read_run(directory: Path, mode: str) -> Source:
 
     if not (directory / "result.json").exists():
         raise PackError(f"{directory} is not a finished run: there is no result.json in it")
-    recipe, result = run_files.recipe(directory).model_dump(), run_files.result(directory)
-    if lost := [key for key, value in result.items() if isinstance(value, float) and math.isnan(value)]:
-        raise PackError(f"{directory / 'result.json'}: {', '.join(lost)} not a finite number; the file is damaged")
+    recipe, result = run_files.recipe(directory).model_dump(), run_files.finite_result(directory)
     amenable_start = mode == "amenable" and result["stage"] == "asni-2"
     tensors = read_safetensors(directory / ("initial.safetensors" if amenable_start else "weights.safetensors"))
     if mode == "amenable":
