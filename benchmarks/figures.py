@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from safetensors.torch import save_file
 
 from asni import figures, networks
-from asni.masks import keep_largest, prunable
+from asni.pruning.masks import keep_largest, prunable
+from asni.pruning.schedules import kept
 from asni.recipes import load
-from asni.schedules import kept
 
 SPARSITY = 0.9
 

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from asni import networks, recipes
-from asni.masks import prunable
 from asni.methods.asni import ASNI
-from asni.processes import make_fabric
-from asni.training import make_optimizer, train_step
+from asni.pruning.masks import prunable
+from asni.training.processes import make_fabric
+from asni.training.trainer import make_optimizer, train_step
 from benchmarks.pruning import resident
 
 SHAPE, CLASSES = (3, 224, 224), 1000

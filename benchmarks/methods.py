@@ -14,8 +14,8 @@ from asni.methods.continuous import Continuous
 from asni.methods.gmp import GMP
 from asni.methods.rigl import RigL
 from asni.methods.soft_threshold import STR
-from asni.processes import make_fabric
-from asni.training import make_optimizer, train_step
+from asni.training.processes import make_fabric
+from asni.training.trainer import make_optimizer, train_step
 from benchmarks.timing import seconds
 
 NEVER = 10**9

@@ -20,11 +20,11 @@ import zstandard
 from safetensors.torch import save_file
 
 from asni import networks
-from asni.masks import keep_largest, prunable
 from asni.packing import inspect, load, pack, unpack
 from asni.packing.convert import from_torch, write_csr
 from asni.packing.writing import write
-from asni.schedules import kept
+from asni.pruning.masks import keep_largest, prunable
+from asni.pruning.schedules import kept
 from benchmarks.pruning import peak_extra_bytes
 
 # Name: network, shape of an image, classes, sparsity. The first two end where the paper's do.

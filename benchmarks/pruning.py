@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn.utils.prune import L1Unstructured, global_unstructured
 
 from asni import networks
-from asni.masks import keep_largest, prunable
-from asni.schedules import kept
+from asni.pruning.masks import keep_largest, prunable
+from asni.pruning.schedules import kept
 from benchmarks.timing import seconds
 
 SPARSITY = 0.8

@@ -17,10 +17,10 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from asni import datasets, networks, recipes
 from asni.methods.asni import ASNI
-from asni.processes import make_fabric
-from asni.progress import Progress
-from asni.runs import Job
-from asni.training import Trainer, make_optimizer, train_step
+from asni.runs.run import Job
+from asni.training.processes import make_fabric
+from asni.training.progress import Progress
+from asni.training.trainer import Trainer, make_optimizer, train_step
 from benchmarks.timing import seconds
 
 EPOCHS = 3

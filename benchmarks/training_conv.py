@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from asni import networks, recipes
 from asni.methods.asni import ASNI
-from asni.processes import make_fabric
-from asni.training import make_optimizer, train_step
+from asni.training.processes import make_fabric
+from asni.training.trainer import make_optimizer, train_step
 from benchmarks.timing import seconds
 
 SHAPE, CLASSES = (3, 32, 32), 10

@@ -10,8 +10,8 @@ from asni.datasets import INFO, Info
 from asni.datasets.memory import Arrays, InMemory
 from asni.datasets.normalisation import Normalisation
 from asni.methods import METHODS
-from asni.plan import plan
-from tests.training_setup import trainer
+from asni.studies.plan import plan
+from tests.training.training_setup import trainer
 
 IN_MEMORY = [name for name in recipes.names() if recipes.load(name).dataset != "imagenet"]
 

@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from asni.errors import AsniError, PackError
-    from asni.gradual import GradualMagnitude
-    from asni.hold import Hold
-    from asni.masks import keep_largest, prunable
     from asni.methods.amenable import Amenable, amenable
     from asni.methods.asni import ASNI
     from asni.methods.continuous import Continuous
@@ -22,6 +19,9 @@ if TYPE_CHECKING:
     from asni.methods.rigl import SET, RigL
     from asni.methods.soft_threshold import STR
     from asni.packing import load
+    from asni.pruning.gradual import GradualMagnitude
+    from asni.pruning.hold import Hold
+    from asni.pruning.masks import keep_largest, prunable
 
 __all__ = [
     "ASNI",
@@ -51,15 +51,15 @@ _HOMES = {
     "Amenable": "asni.methods.amenable",
     "AsniError": "asni.errors",
     "Continuous": "asni.methods.continuous",
-    "GradualMagnitude": "asni.gradual",
-    "Hold": "asni.hold",
+    "GradualMagnitude": "asni.pruning.gradual",
+    "Hold": "asni.pruning.hold",
     "Magnitude": "asni.methods.magnitude",
     "PackError": "asni.errors",
     "RigL": "asni.methods.rigl",
     "amenable": "asni.methods.amenable",
-    "keep_largest": "asni.masks",
+    "keep_largest": "asni.pruning.masks",
     "load": "asni.packing",
-    "prunable": "asni.masks",
+    "prunable": "asni.pruning.masks",
 }
 
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from asni.methods import METHODS
 from asni.packing import pack
 from tests.cli.calling import Command
-from tests.training_setup import trainer
+from tests.training.training_setup import trainer
 
 
 @pytest.fixture(scope="module")

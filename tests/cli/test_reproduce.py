@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from asni.errors import AsniError
-from asni.side_by_side import threads_each
+from asni.studies.processes import threads_each
 from tests.cli.calling import Command
 
 RECIPE = """
@@ -101,7 +101,7 @@ def test_a_table_that_cannot_be_saved_is_printed_all_the_same(
     monkeypatch.chdir(tmp_path)
     Path("own.toml").write_text(RECIPE.format(lr=1.2e-3))
     monkeypatch.setattr("asni.cli.reproduction._train", lambda *_: {})
-    monkeypatch.setattr("asni.tables.write_text", raise_full)
+    monkeypatch.setattr("asni.studies.tables.write_text", raise_full)
     answer = command("reproduce", "own.toml", "--save", "table.md", *as_json)
     assert answer.status == 1
     assert "96.72" in answer.out

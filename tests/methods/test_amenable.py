@@ -9,8 +9,8 @@ from asni.errors import AsniError, StoppedError
 from asni.methods.amenable import amenable, asni_2
 from asni.methods.asni import asni_1
 from tests.methods.small_recipe import small_recipe
-from tests.training_setup import StopAfter
-from tests.training_setup import trainer as small_trainer
+from tests.training.training_setup import StopAfter
+from tests.training.training_setup import trainer as small_trainer
 
 
 def linear(*weights: float) -> nn.Linear:

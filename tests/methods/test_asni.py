@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from asni.errors import AsniError, UsageError
-from asni.masks import count, prunable
 from asni.methods.asni import ASNI
-from asni.schedules import Sigmoid, kept
+from asni.pruning.masks import count, prunable
+from asni.pruning.schedules import Sigmoid, kept
 
 STEPS = 4
 

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from asni import scores
-from asni.masks import count, prunable
 from asni.methods.grasp import first_of_each_class, grasp
 from asni.methods.random_mask import random_mask
 from asni.methods.snip import snip
 from asni.methods.synflow import synflow_masks
+from asni.pruning import scores
+from asni.pruning.masks import count, prunable
 from tests.methods.small_recipe import small_recipe
-from tests.training_setup import trainer as small_trainer
+from tests.training.training_setup import trainer as small_trainer
 
 
 def test_snip_keeps_the_largest_scores_of_the_first_batch(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from asni.errors import AsniError, StoppedError
-from asni.masks import count, prunable
 from asni.methods import METHODS
-from asni.progress import Progress
-from asni.runs import Run
-from asni.training import Plug, Trainer
+from asni.pruning.masks import count, prunable
+from asni.runs.run import Run
+from asni.training.progress import Progress
+from asni.training.trainer import Plug, Trainer
 from tests.methods.small_recipe import OPTIMIZERS, small_recipe
-from tests.training_setup import StopAfter
-from tests.training_setup import trainer as small_trainer
+from tests.training.training_setup import StopAfter
+from tests.training.training_setup import trainer as small_trainer
 
 SPARSE = [method for method in METHODS if method != "dense"]
 WITHIN = {"str": 0.02}

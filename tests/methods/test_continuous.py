@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from asni.errors import UsageError
-from asni.masks import keep_largest
 from asni.methods.continuous import Continuous
-from tests.training_by_hand import OPTIMIZERS, alive, small_network, train
+from asni.pruning.masks import keep_largest
+from tests.training.training_by_hand import OPTIMIZERS, alive, small_network, train
 
 
 def test_the_temperature_rises_from_1_to_200_by_a_constant_factor() -> None:

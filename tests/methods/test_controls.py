@@ -8,9 +8,9 @@ import torch
 from asni.methods.amenable import asni_2, original
 from asni.methods.asni import asni_1
 from asni.methods.controls import control_fresh, control_mask, control_signs
-from asni.training import Trainer
+from asni.training.trainer import Trainer
 from tests.methods.small_recipe import small_recipe
-from tests.training_setup import trainer as small_trainer
+from tests.training.training_setup import trainer as small_trainer
 
 LAYERS = ("1.weight", "5.weight")
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from asni.masks import count
 from asni.methods.early_bird import EarlyBird, distance
+from asni.pruning.masks import count
 
 
 def watched(weights: list[list[float]], **settings: int) -> list[int]:

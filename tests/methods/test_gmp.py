@@ -3,7 +3,7 @@
 import pytest
 
 from asni.methods.gmp import GMP
-from tests.training_by_hand import OPTIMIZERS, alive, small_network, train
+from tests.training.training_by_hand import OPTIMIZERS, alive, small_network, train
 
 
 def test_pruning_starts_after_a_fifth_and_reaches_the_target_exactly_at_four_fifths() -> None:

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asni.errors import AsniError, UsageError
-from asni.masks import count, keep_largest
 from asni.methods.dense import dense, dense_until
 from asni.methods.lottery import counts, layer_by_layer, lottery, lottery_layerwise, lottery_rewind
 from asni.methods.retraining import magnitude_retrain, magnitude_rewind
-from asni.runs import Run
-from asni.training import Trainer
+from asni.pruning.masks import count, keep_largest
+from asni.runs.run import Run
+from asni.training.trainer import Trainer
 from tests.methods.small_recipe import small_recipe
-from tests.training_setup import trainer as small_trainer
+from tests.training.training_setup import trainer as small_trainer
 
 
 @pytest.fixture

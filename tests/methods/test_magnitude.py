@@ -3,7 +3,7 @@
 import torch
 
 from asni.methods.magnitude import Magnitude
-from tests.training_by_hand import OPTIMIZERS, alive, small_network, train, two_layers, weights
+from tests.training.training_by_hand import OPTIMIZERS, alive, small_network, train, two_layers, weights
 
 
 def test_the_network_is_dense_in_the_first_half_and_exact_in_the_second() -> None:

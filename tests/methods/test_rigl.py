@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from asni.errors import UsageError
-from asni.masks import prunable
 from asni.methods.rigl import SET, RigL
-from tests.training_by_hand import OPTIMIZERS, alive, small_network, train
+from asni.pruning.masks import prunable
+from tests.training.training_by_hand import OPTIMIZERS, alive, small_network, train
 
 
 def layer_before_its_update(optimizer_name: str, method: type[RigL] = RigL) -> tuple[Tensor, RigL]:

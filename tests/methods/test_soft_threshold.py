@@ -11,8 +11,8 @@ from torch import nn
 from asni import recipes
 from asni.errors import UsageError
 from asni.methods.soft_threshold import STR, soft_threshold
-from tests.training_by_hand import OPTIMIZERS, alive, small_network, train
-from tests.training_setup import trainer
+from tests.training.training_by_hand import OPTIMIZERS, alive, small_network, train
+from tests.training.training_setup import trainer
 
 
 def test_weights_within_the_threshold_are_zero_and_the_others_nearer_to_it() -> None:

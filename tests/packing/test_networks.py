@@ -19,9 +19,9 @@ from asni.packing.convert import from_torch
 from asni.packing.rebuilding import fill
 from asni.packing.writing import write
 from asni.recipes import Recipe
-from asni.training import Trainer
+from asni.training.trainer import Trainer
 from tests.packing.same_bits import assert_same_bits
-from tests.training_setup import trainer
+from tests.training.training_setup import trainer
 
 CONV2 = {"name": "conv2", "shape": [1, 8, 8], "classes": 10}
 

@@ -12,11 +12,11 @@ import pytest
 from safetensors.numpy import save_file
 
 from asni.errors import AsniError
-from asni.plan import plan
 from asni.recipes import load
 from asni.report import building, collect, page
 from asni.report.building import MOST_BYTES
 from asni.report.collecting import Collection
+from asni.studies.plan import plan
 from tests.report.made_runs import make_run, recipe, write
 
 EVIL = '</script><img src=x onerror="document.title=1"><script>alert(1)</script>'

@@ -8,7 +8,7 @@ import typer
 
 from asni.cli import comparison, data, packing, recipes, report, reproduction, training
 from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError
-from asni.processes import is_lost_peer, rank
+from asni.training.processes import is_lost_peer, rank
 
 app = typer.Typer(
     help="Sparse networks in one round of training, and the 2L numbers they can be trained from again.",

@@ -25,16 +25,16 @@ from asni.cli.options import (
     StepsPerEpoch,
 )
 from asni.cli.output import show
-from asni.comparison import chosen, table
 from asni.errors import UsageError
-from asni.overview import Board, Pace
-from asni.processes import make_fabric, rank
-from asni.progress import Progress
 from asni.recipes import load
-from asni.runs import Job, home_of
-from asni.side_by_side import Command, failed, run_all
-from asni.studies import stage_of
-from asni.tables import check_formats
+from asni.runs.run import Job, home_of
+from asni.studies.comparison import chosen, table
+from asni.studies.overview import Board, Pace
+from asni.studies.processes import Command, failed, run_all
+from asni.studies.study import stage_of
+from asni.studies.tables import check_formats
+from asni.training.processes import make_fabric, rank
+from asni.training.progress import Progress
 
 
 class CountDone(Progress):
@@ -137,8 +137,8 @@ def _train_side_by_side(
 def _train(
     jobs: Sequence[Job], methods: Sequence[str], device: str, devices: int, progress: CountDone, pace: Pace
 ) -> list[dict[str, Any]]:
-    from asni.comparison import train
-    from asni.training import Trainer
+    from asni.studies.comparison import train
+    from asni.training.trainer import Trainer
 
     _require_whole_results(jobs, methods)
     fabric = make_fabric(device, devices, jobs[0].precision)

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from asni.tables import Table as AnyTable
-from asni.tables import save
+from asni.studies.tables import Table as AnyTable
+from asni.studies.tables import save
 
 
 def show(table: AnyTable, files: Sequence[Path], *, as_json: bool, rows: object = None) -> None:

@@ -8,7 +8,7 @@ import typer
 from asni.cli.options import AsJson, TrustCode
 from asni.cli.output import print_json, print_table
 from asni.errors import AsniError
-from asni.tables import number
+from asni.studies.tables import number
 
 if TYPE_CHECKING:
     from asni.packing import Inspection

@@ -3,7 +3,7 @@
 from asni.cli.options import AsJson, BatchSize, Epochs, RecipeName, Sparsity, StepsPerEpoch
 from asni.cli.output import print_json, print_table
 from asni.recipes import load, names
-from asni.tables import number
+from asni.studies.tables import number
 
 
 def recipes(as_json: AsJson = False) -> None:
@@ -11,7 +11,7 @@ def recipes(as_json: AsJson = False) -> None:
 
     Example: asni recipes
     """
-    from asni.plan import plan as planned
+    from asni.studies.plan import plan as planned
 
     listed = [(recipe := load(name), planned(recipe)) for name in names()]
     if as_json:
@@ -44,7 +44,7 @@ def plan(
 
     Example: asni plan mnist-fc --epochs 10
     """
-    from asni.plan import plan as planned
+    from asni.studies.plan import plan as planned
 
     asked = load(recipe).override(
         epochs=epochs, batch_size=batch_size, sparsity=sparsity, steps_per_epoch=steps_per_epoch

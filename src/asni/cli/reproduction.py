@@ -8,13 +8,13 @@ import typer
 
 from asni.cli.options import RUNS, AsJson, Device, Jobs, PrecisionName, Root, Save, Seeds, StepsPerEpoch
 from asni.cli.output import show
-from asni.overview import Overview, standings
 from asni.recipes import load
-from asni.reproduction import chosen_rows, jobs_of, length, table
-from asni.runs import Job
-from asni.side_by_side import Command, failed, run_all
-from asni.studies import investigated
-from asni.tables import check_formats
+from asni.runs.run import Job
+from asni.studies.overview import Overview, standings
+from asni.studies.processes import Command, failed, run_all
+from asni.studies.reproduction import chosen_rows, jobs_of, length, table
+from asni.studies.study import investigated
+from asni.studies.tables import check_formats
 
 
 def reproduce(

@@ -25,14 +25,14 @@ from asni.cli.options import (
 )
 from asni.cli.output import print_json, print_table
 from asni.errors import UsageError, unknown
-from asni.processes import make_fabric, rank
 from asni.recipes import Recipe, load
-from asni.runs import Job, home_of
-from asni.studies import VARIANTS, drawn, investigated, rows, stage_of, train_variants
-from asni.tables import number
+from asni.runs.run import Job, home_of
+from asni.studies.study import VARIANTS, drawn, investigated, rows, stage_of, train_variants
+from asni.studies.tables import number
+from asni.training.processes import make_fabric, rank
 
 if TYPE_CHECKING:
-    from asni.training import Trainer
+    from asni.training.trainer import Trainer
 
 
 def train(
@@ -138,8 +138,8 @@ def _recipe(name: str | None, start: Path | None, trust_code: bool) -> Recipe:
 
 
 def _trainer(job: Job, device: str, devices: int) -> "Trainer":
-    from asni.progress import Progress
-    from asni.training import Trainer
+    from asni.training.progress import Progress
+    from asni.training.trainer import Trainer
 
     return Trainer(job, make_fabric(device, devices, job.precision), Progress(quiet=rank() > 0))
 

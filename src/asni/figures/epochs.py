@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from asni import run_files
 from asni.errors import AsniError
 from asni.figures import style
-from asni.schedules import Sigmoid
+from asni.pruning.schedules import Sigmoid
+from asni.runs import reading
 
 Column = npt.NDArray[np.float64]
 
@@ -66,7 +66,7 @@ def _drawn_gammas(epochs: int, own: float) -> dict[float, tuple[str, style.Dashe
 
 
 def _draw_measured(axes: Axes, run: Path) -> None:
-    measured = run_files.metrics(run)
+    measured = reading.metrics(run)
     sparsity = measured["sparsity"]
     axes.plot(
         measured["epoch"],
@@ -90,7 +90,7 @@ def training(runs: Mapping[str, Path]) -> Figure:
     """
     if not runs:
         raise AsniError("there are no runs to draw")
-    measured = {name: run_files.metrics(run) for name, run in runs.items()}
+    measured = {name: reading.metrics(run) for name, run in runs.items()}
     with style.applied():
         figure = Figure(figsize=(style.PAGE_WIDTH, 3.7), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 1])

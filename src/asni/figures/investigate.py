@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from asni import run_files
 from asni.errors import AsniError
 from asni.figures.epochs import schedule, training
 from asni.figures.sparsity import layer_sparsity
 from asni.figures.style import save
 from asni.figures.weights import layer_distributions, network_distribution
-from asni.studies import UNTOUCHED, VARIANTS
+from asni.runs import reading
+from asni.studies.study import UNTOUCHED, VARIANTS
 
 
 def investigation(root: Path, out: Path) -> list[Path]:
@@ -22,7 +22,7 @@ def investigation(root: Path, out: Path) -> list[Path]:
     figures = {"training": training(runs), "network-distribution": network_distribution(sets)}
     if "asni-1" in runs:
         run = runs["asni-1"]
-        sparsity, recipe = run_files.metrics(run)["sparsity"], run_files.recipe(run)
+        sparsity, recipe = reading.metrics(run)["sparsity"], reading.recipe(run)
         figures["schedule"] = schedule(
             len(sparsity), float(sparsity[-1]), beta=recipe.pruning.beta, gamma=recipe.gamma, run=run
         )

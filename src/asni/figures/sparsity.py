@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from asni import run_files
-from asni.distributions import Layer, Place, layers, places
 from asni.figures import style
+from asni.figures.distributions import Layer, Place, layers, places
+from asni.runs import reading
 
 _STAGES = [style.SKY, style.VERMILLION, style.GREEN, style.PURPLE, style.ORANGE, style.BLUE]
 _OPENS, _SKIP = "//////", "xxxxxx"
@@ -21,7 +21,7 @@ def layer_sparsity(run: Path) -> Figure:
 
     In a ResNet the stages are coloured, and the first convolution of each stage and the skip connections hatched.
     """
-    found = layers(*run_files.masked_weights(run))
+    found = layers(*reading.masked_weights(run))
     placed = places([layer.name for layer in found])
     network = 1 - sum(layer.survivors for layer in found) / sum(layer.weights for layer in found)
     width = min(style.PAGE_WIDTH, 2.4 + 0.4 * len(found))

@@ -11,10 +11,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import StepPatch
 from matplotlib.transforms import Bbox
 
-from asni import run_files
-from asni.distributions import Histogram, Layer, histogram, layers, surviving
 from asni.errors import AsniError, unknown
 from asni.figures import style
+from asni.figures.distributions import Histogram, Layer, histogram, layers, surviving
+from asni.runs import reading
 
 SHOWN = 0.995  # of the weights: the few beyond would squeeze all others into the middle
 _HALF_LABEL = 0.17  # inches: half of "-0.0012" at the size it is written
@@ -26,7 +26,7 @@ def layer_distributions(run: Path, only: Sequence[str] | None = None) -> Figure:
 
     `only` picks layers by name.
     """
-    shown = _chosen(layers(*run_files.masked_weights(run)), only)
+    shown = _chosen(layers(*reading.masked_weights(run)), only)
     columns, panel_height = (6, 1.0) if len(shown) > 12 else (min(len(shown), 4), 1.6)
     panel_width = style.PAGE_WIDTH / columns
     height = 0.25 + panel_height * math.ceil(len(shown) / columns)
@@ -118,8 +118,8 @@ def network_distribution(sets: Mapping[str, Path]) -> Figure:
 
 def _network_histogram(name: str, run: Path) -> Histogram:
     if name == "initial":
-        return histogram(run_files.weights(run, "initial.safetensors").values())
-    return histogram(surviving(*run_files.masked_weights(run)).values())
+        return histogram(reading.weights(run, "initial.safetensors").values())
+    return histogram(surviving(*reading.masked_weights(run)).values())
 
 
 def _cut_lonely_peak(axes: Axes, peaks: Mapping[str, float]) -> None:

@@ -21,8 +21,8 @@ from asni.methods.soft_threshold import soft_threshold
 from asni.methods.synflow import synflow
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 METHODS: "dict[str, Callable[[Trainer], Run]]" = {
     "dense": dense,

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from asni.files import write_json
-from asni.hold import Hold
-from asni.masks import Masks, nonzero_masks, prunable, require_fitting
 from asni.methods.asni import asni_1
 from asni.networks.initial import reset_biases_and_norms
+from asni.pruning.hold import Hold
+from asni.pruning.masks import Masks, nonzero_masks, prunable, require_fitting
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 
 @dataclass(frozen=True)

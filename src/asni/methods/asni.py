@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from asni.gradual import GradualMagnitude, total_steps
 from asni.methods.one_round import one_round
-from asni.schedules import Sigmoid
+from asni.pruning.gradual import GradualMagnitude, total_steps
+from asni.pruning.schedules import Sigmoid
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 
 class ASNI(GradualMagnitude):

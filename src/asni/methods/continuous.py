@@ -7,17 +7,17 @@ import torch
 from torch import Tensor, nn
 
 from asni.errors import UsageError
-from asni.gradual import require_sparsity, total_steps, update_interval
-from asni.hold import Hold
-from asni.masks import Masks, full_masks, keep_largest
 from asni.methods.one_round import one_round
-from asni.pruner import trained_weights
-from asni.reparameterised import Reparameterised
-from asni.schedules import kept
+from asni.pruning.gradual import require_sparsity, total_steps, update_interval
+from asni.pruning.hold import Hold
+from asni.pruning.masks import Masks, full_masks, keep_largest
+from asni.pruning.pruner import trained_weights
+from asni.pruning.reparameterised import Reparameterised
+from asni.pruning.schedules import kept
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 HOTTEST = 200.0
 

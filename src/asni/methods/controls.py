@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from asni.hold import Hold
-from asni.masks import Masks, prunable
 from asni.methods.amenable import amenable
 from asni.methods.asni import asni_1
+from asni.pruning.hold import Hold
+from asni.pruning.masks import Masks, prunable
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 FRESH = 1 << 31
 """Added to the seed for initial values that no seed of a comparison has; torch heeds the lower 32 bits alone."""

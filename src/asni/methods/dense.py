@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 
 def dense(trainer: "Trainer") -> "Run":

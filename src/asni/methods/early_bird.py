@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from asni.hold import Hold
-from asni.masks import Masks, full_masks, keep_largest
-from asni.pruner import trained_weights
-from asni.schedules import last_pruning
+from asni.pruning.hold import Hold
+from asni.pruning.masks import Masks, full_masks, keep_largest
+from asni.pruning.pruner import trained_weights
+from asni.pruning.schedules import last_pruning
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 
 class EarlyBird(Hold):

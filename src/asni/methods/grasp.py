@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from asni import scores
-from asni.hold import Hold
-from asni.masks import keep_largest
+from asni.pruning import scores
+from asni.pruning.hold import Hold
+from asni.pruning.masks import keep_largest
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 PER_CLASS = 10
 

@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 
 from asni.errors import UsageError
-from asni.masks import Masks, keep_largest, prunable
 from asni.methods.dense import dense
 from asni.methods.tickets import REWIND, Prune, globally, pruned, rewind
+from asni.pruning.masks import Masks, keep_largest, prunable
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 RATE = 0.2
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from asni.pruner import Pruner
+from asni.pruning.pruner import Pruner
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 
 def one_round(trainer: "Trainer", stage: str, pruner: Callable[..., Pruner], **options: Any) -> "Run":

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from asni.hold import Hold
-from asni.masks import keep_largest, prunable
+from asni.pruning.hold import Hold
+from asni.pruning.masks import keep_largest, prunable
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 
 def random_mask(trainer: "Trainer") -> "Run":

@@ -12,8 +12,8 @@ from asni.methods.dense import dense
 from asni.methods.tickets import REWIND, pruned, rewind
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 
 def magnitude_rewind(trainer: "Trainer", *, share: float = REWIND) -> "Run":

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from asni.errors import UsageError
-from asni.gradual import require_sparsity, total_steps, update_interval
-from asni.hold import Hold
-from asni.layerwise import Distribution, erk, random_masks, random_scores, uniform
-from asni.masks import keep_largest
 from asni.methods.one_round import one_round
-from asni.pruner import trained_weights
-from asni.schedules import kept
+from asni.pruning.gradual import require_sparsity, total_steps, update_interval
+from asni.pruning.hold import Hold
+from asni.pruning.layerwise import Distribution, erk, random_masks, random_scores, uniform
+from asni.pruning.masks import keep_largest
+from asni.pruning.pruner import trained_weights
+from asni.pruning.schedules import kept
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 
 class RigL(Hold):
@@ -27,8 +27,8 @@ class RigL(Hold):
     In each layer the share `drop / 2 * (1 + cos(pi t / T_end))` of the living weights with the smallest magnitude is
     dropped, and as many are grown where the dense gradient is largest. A grown weight starts at 0 without momentum.
     The update takes the place of the gradient step. Updates stop at T_end, three quarters of the training.
-    `layers` is `asni.layerwise.erk` or `uniform`; the paper's uniform leaves the first layer dense, which in a fully
-    connected network alone would be more weights than are asked for, so here every layer is alike.
+    `layers` is `asni.pruning.layerwise.erk` or `uniform`; the paper's uniform leaves the first layer dense, which in a
+    fully connected network alone would be more weights than are asked for, so here every layer is alike.
 
     >>> model = nn.Linear(10, 10)
     >>> optimizer = torch.optim.Adam(model.parameters())

@@ -8,14 +8,14 @@ from torch import Tensor, nn
 
 from asni.errors import UsageError
 from asni.files import write_json
-from asni.masks import Masks, count
 from asni.methods.search import search
-from asni.pruner import trained_weights
-from asni.reparameterised import Reparameterised
+from asni.pruning.masks import Masks, count
+from asni.pruning.pruner import trained_weights
+from asni.pruning.reparameterised import Reparameterised
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 START = -3200.0
 TOLERANCE = 0.02

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from asni import scores
-from asni.hold import Hold
-from asni.masks import Masks, count, full_masks, keep_largest, prunable
+from asni.pruning import scores
+from asni.pruning.hold import Hold
+from asni.pruning.masks import Masks, count, full_masks, keep_largest, prunable
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 
 def synflow(trainer: "Trainer") -> "Run":

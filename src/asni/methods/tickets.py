@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from asni.errors import UsageError
-from asni.hold import Hold
-from asni.masks import Masks, keep_largest, prunable
 from asni.methods.dense import dense_until
+from asni.pruning.hold import Hold
+from asni.pruning.masks import Masks, keep_largest, prunable
 
 if TYPE_CHECKING:
-    from asni.runs import Run
-    from asni.training import Plug, Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Plug, Trainer
 
 Prune = Callable[[Mapping[str, Tensor], int, Masks | None], Masks]
 """Which weights live: how many of the given ones, of those that lived before."""

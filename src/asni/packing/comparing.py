@@ -8,8 +8,8 @@ from asni.packing.rebuilding import rebuild, require_trust
 def accuracy_before_and_after(run: Path, packed: Path, *, trust_code: bool = False) -> tuple[float, float]:
     """Percent of the run's test images that its own weights recognise, and that the packed ones do."""
     from asni import datasets
-    from asni.evaluation import accuracy
     from asni.files import read_json, read_tensors
+    from asni.training.evaluation import accuracy
 
     recipe = read_json(run / "request.json")["recipe"]
     require_trust(recipe["network"], trust_code, str(run))

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from asni.recipes import Recipe
-    from asni.runs import Run
-    from asni.training import Trainer
+    from asni.runs.run import Run
+    from asni.training.trainer import Trainer
 
 
 def rebuild(path: str | Path, *, trust_code: bool = False) -> "nn.Module":
@@ -35,8 +35,8 @@ def rebuild(path: str | Path, *, trust_code: bool = False) -> "nn.Module":
 
 def fill(model: "nn.Module", packed: Packed) -> None:
     """Give a network the weights of a file; what an amenable file leaves out goes back to its start."""
-    from asni.masks import prunable
     from asni.networks import reset_biases_and_norms
+    from asni.pruning.masks import prunable
 
     state, own = to_torch(packed.tensors), model.state_dict()
     complete = packed.mode != "amenable"
@@ -65,7 +65,7 @@ def recipe_of(path: str | Path, *, trust_code: bool = False) -> "Recipe":
 
 def train_from(trainer: "Trainer", path: str | Path) -> "Run":
     """A full training of the weights in a file, its zeros held."""
-    from asni.hold import Hold
+    from asni.pruning.hold import Hold
 
     packed = read(path)
     model = trainer.network()

@@ -31,11 +31,11 @@ def read_source(path: Path, mode: str) -> Source:
 
 
 def _read_run(directory: Path, mode: str) -> Source:
-    from asni import run_files
+    from asni.runs import reading
 
     if not (directory / "result.json").exists():
         raise PackError(f"{directory} is not a finished run: there is no result.json in it")
-    recipe, result = run_files.recipe(directory).model_dump(), run_files.finite_result(directory)
+    recipe, result = reading.recipe(directory).model_dump(), reading.finite_result(directory)
     amenable_start = mode == "amenable" and result["stage"] == "asni-2"
     tensors = read_safetensors(directory / ("initial.safetensors" if amenable_start else "weights.safetensors"))
     if mode == "amenable":

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from asni.errors import UsageError
+from asni.pruning.schedules import Sigmoid
 from asni.recipes.checking import checked
-from asni.schedules import Sigmoid
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 

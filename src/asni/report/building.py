@@ -15,7 +15,7 @@ from asni.report.collecting import RESULTS, Collection, ShownRun
 from asni.report.commands import command
 from asni.report.rounds import is_last
 from asni.report.weights import distribution, layers
-from asni.studies import VARIANTS
+from asni.studies.study import VARIANTS
 
 MOST_BYTES = 5_000_000
 _BINS = (80, 40, 20)  # of a histogram: as fine as the page's size allows

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from asni import run_files
-from asni.distributions import Histogram, Layer, histogram, layers, surviving
 from asni.errors import AsniError, UsageError
+from asni.figures.distributions import Histogram, Layer, histogram, layers, surviving
 from asni.recipes import Recipe
-from asni.studies import UNTOUCHED
+from asni.runs import reading
+from asni.studies.study import UNTOUCHED
 
 Value = TypeVar("Value", str, int)
 _KINDS = {str: "a text", int: "a whole number"}
@@ -113,9 +113,9 @@ def directories(root: Path, unreadable: Callable[[OSError], object] | None = Non
 
 
 def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
-    request = run_files.json_object(directory / "request.json")
+    request = reading.json_object(directory / "request.json")
     environment = _environment(directory, path, warnings)
-    recipe = run_files.recipe(directory)
+    recipe = reading.recipe(directory)
     finished = (directory / "result.json").exists()
     metrics = _metrics(directory, recipe.training.epochs)
     stage, seed = _asked(directory, request, "stage", str), _asked(directory, request, "seed", int)
@@ -151,7 +151,7 @@ def _asked(directory: Path, request: Mapping[str, Any], key: str, kind: type[Val
 
 def _environment(directory: Path, path: str, warnings: list[str]) -> dict[str, Any]:
     try:
-        found = run_files.json_object(directory / "environment.json")
+        found = reading.json_object(directory / "environment.json")
     except AsniError as error:
         warnings.append(f"{path} is shown without its environment: {error}")
         return {}
@@ -169,7 +169,7 @@ def _series(release: str) -> list[str]:
 
 
 def _metrics(directory: Path, epochs: int) -> dict[str, npt.NDArray[np.float64]]:
-    found = run_files.metrics(directory)
+    found = reading.metrics(directory)
     if (last := int(found["epoch"][-1])) >= epochs:
         raise AsniError(
             f"{directory / 'metrics.jsonl'}: epoch {last} is none of the {epochs} that its request asks for"
@@ -178,7 +178,7 @@ def _metrics(directory: Path, epochs: int) -> dict[str, npt.NDArray[np.float64]]
 
 
 def _result(directory: Path, stage: str, seed: int) -> dict[str, Any]:
-    found = run_files.result(directory)
+    found = reading.result(directory)
     if (found["stage"], found["seed"]) != (stage, seed):
         raise AsniError(
             f"{directory / 'result.json'} is that of {found['stage']} with seed {found['seed']}, "
@@ -222,14 +222,14 @@ def _initial(directory: Path, path: str, warnings: list[str]) -> Histogram | Non
 @lru_cache(maxsize=_HELD)
 def _counted(directory: Path, unchanged: Stamps) -> tuple[tuple[Layer, ...], Histogram]:
     """A served page is built again and again, but the weights of a finished run are counted once."""
-    weights, masks = run_files.masked_weights(directory)
+    weights, masks = reading.masked_weights(directory)
     found = [replace(layer, histogram=_coarser(layer.histogram, _MOST_LAYER_BINS)) for layer in layers(weights, masks)]
     return tuple(found), _coarser(histogram(surviving(weights, masks).values()), _MOST_NETWORK_BINS)
 
 
 @lru_cache(maxsize=_HELD)
 def _counted_initial(directory: Path, unchanged: Stamps) -> Histogram:
-    weights = run_files.weights(directory, "initial.safetensors")
+    weights = reading.weights(directory, "initial.safetensors")
     return _coarser(histogram(weights.values()), _MOST_NETWORK_BINS)
 
 

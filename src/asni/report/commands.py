@@ -7,7 +7,7 @@ from asni.recipes import Recipe
 from asni.recipes.loading import NAMES, load
 from asni.report.collecting import ShownRun
 from asni.report.rounds import method_of
-from asni.studies import VARIANTS
+from asni.studies.study import VARIANTS
 
 _OPTIONS = ("epochs", "batch_size", "lr", "sparsity", "steps_per_epoch")
 

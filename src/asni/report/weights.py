@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from asni.distributions import Histogram, Layer, places
+from asni.figures.distributions import Histogram, Layer, places
 from asni.figures.sparsity import stage_colours
 from asni.figures.weights import SHOWN
 from asni.report.collecting import ShownRun

@@ -1,0 +1,121 @@
+"""A pruning method as the optimiser sees it: what happens before and after each of its steps."""
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from asni.errors import UsageError
+from asni.pruning.masks import Masks, prunable
+
+# The code of the function that torch puts around the `step` of every class of optimisers, to call its hooks.
+HOOKED_STEP = Optimizer.profile_hook_step(Optimizer.step).__code__
+
+
+class Pruner(ABC):
+    """Works through hooks on the optimiser alone, so that a training loop need not know about it.
+
+    It prunes the convolution and linear weights that its optimiser trains, and leaves all others as they are.
+    """
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer):
+        self.weights = trained_weights(model, optimizer)
+        self.optimizer = optimizer
+        self.steps = 0
+        self._hooks = [
+            optimizer.register_step_pre_hook(self._before_step),
+            optimizer.register_step_post_hook(self._after_step),
+        ]
+
+    @property
+    @abstractmethod
+    def masks(self) -> Masks:
+        """Which weights live."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must hold beside the states of the model and of the optimiser."""
+        return {"steps": self.steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint: make the pruner, then load the model, the optimiser and the pruner, in this order.
+
+        A pruner that is made later would prune what has been loaded, before it knows how far the training was.
+        """
+        self.steps = state["steps"]
+
+    @abstractmethod
+    def before_step(self) -> None:
+        """Called with the gradients of the whole network, before the optimiser uses them."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Called when the optimiser is done with the weights, even where a gradient scaler had it skip the step."""
+
+    def after_step(self) -> None:
+        """Called after each step that the optimiser really took; methods that prune do it here."""
+        self.steps += 1
+
+    def detach(self) -> None:
+        """Take the hooks off the optimiser; the weights stay as they are."""
+        for hook in self._hooks:
+            hook.remove()
+
+    @property
+    def step_is_skipped(self) -> bool:
+        # A fused optimiser under a gradient scaler is called even when the scaler has it skip the step.
+        found_inf = getattr(self.optimizer, "found_inf", None)
+        return found_inf is not None and bool(found_inf.item())
+
+    def _before_step(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._is_inner_step():
+            return None
+        this, *rest = args
+        closure = rest[0] if rest else kwargs.get("closure")
+        if closure is None:
+            with torch.no_grad():
+                self.before_step()
+            return None
+
+        def closure_and_then() -> Any:
+            loss = closure()
+            with torch.no_grad():
+                self.before_step()
+            return loss
+
+        if rest:
+            return (this, closure_and_then, *rest[1:]), kwargs
+        return args, {**kwargs, "closure": closure_and_then}
+
+    @torch.no_grad()
+    def _after_step(self, *_: Any) -> None:
+        if self._is_inner_step():
+            return
+        self.settle()
+        if not self.step_is_skipped:
+            self.after_step()
+
+    def _is_inner_step(self) -> bool:
+        """Whether the optimiser's `step` has called that of its parent class: torch runs the hooks for both."""
+        if torch.compiler.is_compiling():
+            return False
+        steps, frame = 0, sys._getframe().f_back
+        while frame is not None:
+            steps += frame.f_code is HOOKED_STEP and frame.f_locals["args"][0] is self.optimizer
+            frame = frame.f_back
+        return steps > 1
+
+
+def trained_weights(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+    """The weights of convolution and linear layers that the optimiser trains."""
+    trained = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    weights = {name: weight for name, weight in prunable(model).items() if id(weight) in trained}
+    if not weights:
+        raise UsageError(
+            "this optimizer trains no convolution or linear weight of the model, so it cannot prune it. "
+            "Make it from model.parameters(), once the model is what you train."
+        )
+    return weights

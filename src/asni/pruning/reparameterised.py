@@ -1,0 +1,79 @@
+"""Weights that are a formula of themselves and of a score that is trained beside them."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from asni.pruning.pruner import Pruner
+
+
+class Reparameterised(Pruner):
+    """Trains `(weight, score)` behind each layer, while the layer itself always holds `formula(weight, score)`.
+
+    The model stays what it is: it computes, is tested and is saved with the folded weights. When the optimiser steps,
+    it sees the weights behind them and the scores, with the gradients that the chain rule gives. The scores are a
+    parameter group of their own, without weight decay: make the pruner first, then a learning-rate scheduler.
+    """
+
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, scores: Mapping[str, Tensor]):
+        super().__init__(model, optimizer)
+        self.behind = {name: weight.detach().clone() for name, weight in self.weights.items()}
+        self.scores = {name: nn.Parameter(score) for name, score in scores.items()}
+        lr = optimizer.param_groups[0]["lr"]
+        optimizer.add_param_group({"params": list(self.scores.values()), "lr": lr, "weight_decay": 0.0})
+        self.fold()
+
+    @abstractmethod
+    def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
+        """The weights that the layer computes with."""
+
+    @abstractmethod
+    def to_behind(self, name: str, gradient: Tensor) -> Tensor:
+        """Turn the gradient of the layer's weights, in place, into that of the weights behind; return the score's."""
+
+    @torch.no_grad()
+    def fold(self) -> None:
+        """Give every layer the weights that it computes with."""
+        for name, weight in self.weights.items():
+            weight.copy_(self.formula(name, self.behind[name], self.scores[name]))
+
+    def before_step(self) -> None:
+        for name, weight in self.weights.items():
+            if weight.grad is not None:
+                self.scores[name].grad = self.to_behind(name, weight.grad)
+            weight.copy_(self.behind[name])
+
+    def settle(self) -> None:
+        for name, weight in self.weights.items():
+            self.behind[name].copy_(weight)
+        self.fold()
+
+    def state_dict(self) -> dict[str, Any]:
+        scores = {name: score.detach() for name, score in self.scores.items()}
+        return {**super().state_dict(), "behind": self.behind, "scores": scores}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        for name in self.weights:
+            self.behind[name].copy_(state["behind"][name])
+            self.scores[name].copy_(state["scores"][name])
+        self.fold()
+
+    def detach(self) -> None:
+        """Take the hooks and the scores off the optimiser; the layers keep their folded weights."""
+        super().detach()
+        # Not list.remove, which compares the parameters of groups, and a tensor has no single truth.
+        own, groups = self.group, self.optimizer.param_groups
+        groups[:] = [group for group in groups if group is not own]
+        for score in self.scores.values():
+            self.optimizer.state.pop(score, None)
+
+    @property
+    def group(self) -> dict[str, Any]:
+        """The optimiser's parameter group of the scores."""
+        one = next(iter(self.scores.values()))
+        return next(group for group in self.optimizer.param_groups if any(one is each for each in group["params"]))

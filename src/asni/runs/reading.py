@@ -1,0 +1,154 @@
+"""What a run left on disk, read without trust: every error names the file."""
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from asni.errors import AsniError
+from asni.figures.distributions import Masks
+from asni.recipes import Recipe
+from asni.recipes.checking import checked
+
+RESULT = {"stage", "seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds"}
+_LARGEST_WEIGHT = float(np.finfo(np.float32).max)
+
+
+def weights(run: Path, file: str = "weights.safetensors") -> dict[str, npt.NDArray[np.floating]]:
+    """The prunable weights of a run (`initial.safetensors`: those it started from), in the network's order."""
+    path = run / file
+    tensors = {
+        name: tensor
+        for name, tensor in _tensors(path).items()
+        if name.endswith("weight") and tensor.ndim >= 2 and np.issubdtype(tensor.dtype, np.floating)
+    }
+    if not tensors:
+        raise AsniError(f"{path} holds no weights of convolution or linear layers")
+    for name, tensor in tensors.items():
+        if tensor.size == 0 or not max(-float(tensor.min()), float(tensor.max())) <= _LARGEST_WEIGHT:
+            raise AsniError(f"{path}: layer {name} is empty, or holds NaN, infinity or what is beyond float32")
+    return {name: tensors[name] for name in sorted(tensors, key=lambda name: _network_order(name, tensors[name].ndim))}
+
+
+def _network_order(name: str, dimensions: int) -> tuple[bool, list[tuple[int, str]]]:
+    """safetensors sorts by name; a network has its convolutions before its linear layers, and layer 2 before 10."""
+    pieces = [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in re.split(r"(\d+)", name)]
+    return dimensions == 2, pieces
+
+
+def masks(run: Path) -> Masks:
+    """Which weights live, by name; nothing for a run that prunes nothing and so has no mask file."""
+    path = run / "mask.safetensors"
+    found = _tensors(path) if path.exists() else {}
+    for name, mask in found.items():
+        if mask.dtype != np.bool_:
+            raise AsniError(f"{path}: the mask of {name} holds {mask.dtype}, not booleans")
+    return found
+
+
+def masked_weights(run: Path) -> tuple[dict[str, npt.NDArray[np.floating]], Masks]:
+    """The final prunable weights of a run and their masks, checked to belong together.
+
+    A run with masks says itself which weights are prunable: those that have one.
+    """
+    values, live = weights(run), masks(run)
+    for name, mask in live.items():
+        if name not in values or values[name].shape != mask.shape:
+            raise AsniError(f"{run / 'mask.safetensors'}: {name} does not fit the weights in {run}")
+    return {name: value for name, value in values.items() if not live or name in live}, live
+
+
+def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
+    """The columns of `metrics.jsonl`; a value that is null, missing or not finite is NaN."""
+    path = run / "metrics.jsonl"
+    rows: list[dict[str, float]] = []
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        rows.append(_metrics_row(f"{path}, line {number}", line, rows[-1]["epoch"] + 1 if rows else 0))
+    if not rows:
+        raise AsniError(f"{path} is empty: the run has not finished an epoch")
+    keys = dict.fromkeys(["epoch", "accuracy", "sparsity", *(key for row in rows for key in row)])
+    return {key: np.array([row.get(key, math.nan) for row in rows], np.float64) for key in keys}
+
+
+def result(run: Path) -> dict[str, Any]:
+    """What `result.json` says came out; a number that is null or not finite is NaN."""
+    path = run / "result.json"
+    found = json_object(path)
+    if missing := sorted(RESULT - found.keys()):
+        raise AsniError(f"{path}: {', '.join(missing)} missing; the file is damaged, or from another version of asni")
+    if not isinstance(found["stage"], str):
+        raise AsniError(f"{path}: stage is {found['stage']!r}, not a text")
+    numbers = RESULT - {"stage"}
+    return {key: finite_or_nan(value, f"{path}: {key}") if key in numbers else value for key, value in found.items()}
+
+
+def finite_result(run: Path) -> dict[str, Any]:
+    """The same, but a number that is not finite is refused: no training writes one."""
+    found = result(run)
+    if lost := [key for key, value in found.items() if isinstance(value, float) and math.isnan(value)]:
+        raise AsniError(f"{run / 'result.json'}: {', '.join(lost)} not a finite number")
+    return found
+
+
+def recipe(run: Path) -> Recipe:
+    """What the run was asked to train."""
+    path = run / "request.json"
+    found = json_object(path).get("recipe")
+    if not isinstance(found, dict):
+        raise AsniError(f"{path}: it holds no recipe; the file is damaged, or from another version of asni")
+    try:
+        return checked(Recipe, found, str(path))
+    except ArithmeticError as error:
+        raise AsniError(f"{path}: its recipe has no schedule ({error})") from error
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """What `request.json`, `environment.json` or `result.json` says."""
+    return _object(_text(path), str(path))
+
+
+def _metrics_row(where: str, line: str, first_epoch: float) -> dict[str, float]:
+    row = {key: finite_or_nan(value, f"{where}: {key}") for key, value in _object(line, where).items()}
+    epoch = row.get("epoch", math.nan)
+    if not (epoch >= first_epoch and epoch % 1 == 0):
+        raise AsniError(f"{where}: the epoch is {epoch}, not a whole number from {first_epoch} on")
+    return row
+
+
+def finite_or_nan(value: object, what: str) -> float:
+    """A number of a file, as it is; one that is null or not finite is NaN."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise AsniError(f"{what} is {value!r}, not a number")
+    return value if value is not None and abs(value) <= sys.float_info.max else math.nan
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise AsniError(f"{where}: not JSON ({error}); the file is damaged or half-written") from error
+    if not isinstance(found, dict):
+        raise AsniError(f"{where}: not a JSON object")
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise AsniError(f"cannot read {path}: {error}") from error
+
+
+def _tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Read with NumPy: figures and reports then start without loading torch."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise AsniError(f"cannot read {path}: {error}; the file is missing or damaged") from error

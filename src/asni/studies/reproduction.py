@@ -1,0 +1,169 @@
+"""The paper's Table 2, measured: which rows, in what length, and the paper's numbers beside ours."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from asni.errors import UsageError, unknown
+from asni.recipes import Recipe, load, names
+from asni.runs.run import Job, home_of
+from asni.studies.study import VARIANTS, investigated, over_seeds
+from asni.studies.tables import Column, Table, hundredths, number, rounded, signed
+
+COLUMNS = (
+    Column("row", "row", is_name=True),
+    Column("recipe", "recipe", str, is_name=True),
+    Column("variant", "variant", str, is_name=True),
+    Column("paper_accuracy", "paper's %", hundredths),
+    Column("accuracy", "accuracy %", hundredths),
+    Column("difference", "difference", signed),
+    Column("spread", "spread", hundredths),
+    Column("seeds", "seeds"),
+    Column("paper_nonzeros", "paper's nonzeros"),
+    Column("nonzeros", "nonzeros", rounded),
+    Column("length", "epochs", str, is_name=True),
+)
+NOTES = (
+    "accuracy: mean over seeds, each of which gives all four variants the same start and data; "
+    "spread: standard deviation; difference: ours less the paper's.",
+)
+
+
+def chosen_rows(asked: Sequence[str]) -> list[str]:
+    """Recipes of the paper's rows, by number, range, name or file, each once; the MNIST and CIFAR rows by default.
+
+    >>> chosen_rows(["5-6", "mnist-fc", "5"])
+    ['cifar10-conv2', 'cifar10-conv4', 'mnist-fc']
+    >>> chosen_rows(["12"])
+    ['imagenet-resnet50-80', 'imagenet-resnet50-90']
+    """
+    chosen = list(dict.fromkeys(name for row in asked or ["1-11"] for name in _recipes_of(row)))
+    by_name = {load(name).name: name for name in chosen}
+    if clash := [name for name in chosen if name not in by_name.values()]:
+        raise UsageError(f"{clash[0]} and {by_name[load(clash[0]).name]} have one name, and would share directories.")
+    return chosen
+
+
+def _recipes_of(asked: str) -> list[str]:
+    if asked.endswith(".toml") or "/" in asked or asked in names():
+        recipe = load(asked)
+        _epochs_and_steps(recipe)  # refuses data that there is not, before anything is trained
+        if not _has_accuracies(recipe):
+            raise UsageError(f"{asked}: has no [paper] numbers to set beside ours; use `asni investigate {asked}`.")
+        return [asked]
+    by_row = _names_by_row()
+    if not (numbers := re.fullmatch(r"(\d+)(?:-(\d+))?", asked)):
+        raise unknown("row or recipe", asked, ["1-12", *(name for row in by_row.values() for name in row)])
+    first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+    if not min(by_row) <= first <= last <= max(by_row):
+        raise UsageError(f"no row '{asked}': the rows of the paper's Table 2 are {min(by_row)} to {max(by_row)}.")
+    return [name for row in range(first, last + 1) for name in by_row[row]]
+
+
+def _names_by_row() -> dict[int, list[str]]:
+    by_row: dict[int, list[str]] = {}
+    for name in names():
+        if (row := load(name).paper.row) is not None:
+            by_row.setdefault(row, []).append(name)
+    return by_row
+
+
+def _has_accuracies(recipe: Recipe) -> bool:
+    return any(_of_paper(recipe, variant) is not None for variant in VARIANTS)
+
+
+def _of_paper(recipe: Recipe, variant: str) -> float | None:
+    printed: float | None = getattr(recipe.paper, variant.replace("-", "_"))
+    return printed
+
+
+def length(
+    recipe: Recipe, *, epochs: int | None = None, scale: float | None = None, steps_per_epoch: int | None = None
+) -> Recipe:
+    """The recipe in the length that was asked; `scale` multiplies its epochs, down to two.
+
+    >>> length(load("mnist-fc"), scale=0.2).variant_name
+    'mnist-fc--epochs-10'
+    """
+    if epochs is not None and scale is not None:
+        raise UsageError("--epochs and --scale both say how long to train: choose one.")
+    if scale is not None:
+        own = recipe.training.epochs
+        if not 0 < scale * own < math.inf:
+            raise UsageError(f"--scale {scale:g}: must be above 0 and finite, such as 0.2 for a fifth of the epochs.")
+        epochs = max(round(scale * own), min(2, own))
+    return recipe.override(epochs=epochs, steps_per_epoch=steps_per_epoch)
+
+
+def jobs_of(recipe: Recipe, seeds: int, precision: str, root: Path) -> list[Job]:
+    """One job a seed, in the directories of `asni investigate`: what one has trained, the other has too."""
+    return [Job(recipe, seed, precision, home_of(root, recipe, seed).joinpath) for seed in range(seeds)]
+
+
+def table(rows: Iterable[tuple[Recipe, Sequence[Job]]]) -> Table:
+    """Four lines for each recipe (given in the paper's length), from the jobs of which all variants are finished."""
+    return Table([line for recipe, jobs in rows for line in _lines(recipe, jobs)], COLUMNS, NOTES)
+
+
+def _lines(recipe: Recipe, jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    finished = [job for job in jobs if investigated(job)]
+    trained = jobs[0].recipe
+    return [line(recipe, variant, trained, [_result(job, variant) for job in finished]) for variant in VARIANTS]
+
+
+def _result(job: Job, variant: str) -> dict[str, Any]:
+    run = job.run(variant)
+    return {**run.result, "directory": str(run.directory)}
+
+
+def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One variant of one recipe, `trained` in its own length; without a finished seed, its own numbers are None.
+
+    >>> common = {"nonzeros": 8330, "seconds": 60.0, "directory": "runs"}
+    >>> results = [{"accuracy": 96.0, **common}, {"accuracy": 97.0, **common}]
+    >>> row = load("mnist-fc")
+    >>> short = line(row, "asni-1", length(row, epochs=10), results)
+    >>> short["accuracy"], round(short["difference"], 2), short["paper_nonzeros"], short["length"]
+    (96.5, -0.22, 8335, 'shortened (10 of 50)')
+    """
+    paper = recipe.paper
+    printed, over = _of_paper(recipe, variant), over_seeds(results, ("nonzeros", "seconds"))
+    epochs, steps = _epochs_and_steps(trained)
+    own_epochs, own_steps = _epochs_and_steps(recipe)
+    return {
+        "row": paper.row,
+        "recipe": recipe.name,
+        "variant": variant,
+        "paper_accuracy": printed,
+        **over,
+        "difference": None if printed is None or over["accuracy"] is None else over["accuracy"] - printed,
+        "paper_nonzeros": paper.parameters if variant == "dense" else paper.nonzeros,
+        "epochs": epochs,
+        "paper_epochs": own_epochs,
+        "steps_per_epoch": steps,
+        "paper_steps_per_epoch": own_steps,
+        "shortened": epochs * steps < own_epochs * own_steps,
+        "length": _in_words((epochs, steps), (own_epochs, own_steps)),
+    }
+
+
+def _epochs_and_steps(recipe: Recipe) -> tuple[int, int]:
+    """How many epochs, and of how many steps each."""
+    from asni.datasets import info_of
+
+    return recipe.training.epochs, recipe.steps_per_epoch(info_of(recipe.dataset).train)
+
+
+def _in_words(trained: tuple[int, int], own: tuple[int, int]) -> str:
+    """The length of a training beside the paper's.
+
+    >>> _in_words((25, 1000), (25, 1000)), _in_words((5, 200), (25, 1000))
+    ('25', 'shortened (5 of 25, 200 of 1,000 steps each)')
+    """
+    if trained == own:
+        return number(own[0])
+    each = f", {number(trained[1])} of {number(own[1])} steps each" if trained[1] != own[1] else ""
+    mark = "shortened" if math.prod(trained) < math.prod(own) else "lengthened"
+    return f"{mark} ({trained[0]} of {own[0]}{each})"

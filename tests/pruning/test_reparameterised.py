@@ -1,0 +1,105 @@
+"""What holds for STR and for continuous sparsification alike, beside the same formula written as a network."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import mse_loss
+
+from asni.methods.continuous import Continuous
+from asni.methods.soft_threshold import STR
+from asni.pruning.reparameterised import Reparameterised
+from tests.training.training_by_hand import OPTIMIZERS, small_network, train
+
+METHODS: dict[str, Callable[..., Reparameterised]] = {
+    "str": partial(STR, decay=0.1, start=-2.0),
+    "continuous": partial(Continuous, sparsity=0.5, epochs=1, steps_per_epoch=100, start=0.05, penalty=0.0),
+}
+
+
+def network() -> tuple[nn.Module, Tensor, Tensor]:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)), torch.randn(9, 4), torch.randn(9, 2)
+
+
+@pytest.mark.parametrize("earlier_steps", [0, 3])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_step_is_the_step_that_autograd_makes_of_the_folded_formula(method: str, earlier_steps: int) -> None:
+    model, images, labels = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    pruner = METHODS[method](model, optimizer)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        torch.autograd.backward(mse_loss(model(images), labels))
+        optimizer.step()
+
+    for _ in range(earlier_steps):
+        step()
+    behind = {name: value.clone().requires_grad_() for name, value in pruner.behind.items()}
+    scores = {name: value.detach().clone().requires_grad_() for name, value in pruner.scores.items()}
+    folded = {name: pruner.formula(name, behind[name], scores[name]) for name in behind}
+    assert any(0 < int((value == 0).sum()) < value.numel() for value in folded.values()) == (method == "str")
+    torch.autograd.backward(mse_loss(functional_call(model, folded, images), labels))
+
+    step()
+    for name in behind:
+        expected, score = behind[name].grad, scores[name].grad
+        assert expected is not None
+        assert score is not None
+        left = torch.e ** (-0.5 * 0.1) if method == "str" else 1.0
+        torch.testing.assert_close(pruner.behind[name], (left * behind[name] - 0.5 * expected).detach())
+        torch.testing.assert_close(pruner.scores[name].detach(), (left * scores[name] - 0.5 * score).detach())
+
+
+@pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_layers_always_hold_the_folded_weights(method: str, optimizer_name: str) -> None:
+    model = small_network()
+    keys = list(model.state_dict())
+    optimizer = OPTIMIZERS[optimizer_name](model.parameters())
+    pruner = METHODS[method](model, optimizer)
+
+    def look(_: int) -> None:
+        for name, weight in pruner.weights.items():
+            assert torch.equal(weight, pruner.formula(name, pruner.behind[name], pruner.scores[name]))
+        assert list(model.state_dict()) == keys
+
+    train(model, optimizer, range(20), look)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_detached_it_leaves_the_optimiser_and_the_folded_network_behind(method: str) -> None:
+    model = small_network()
+    optimizer = OPTIMIZERS["adam"](model.parameters())
+    pruner = METHODS[method](model, optimizer)
+    train(model, optimizer, range(3))
+    folded = {name: value.clone() for name, value in model.state_dict().items()}
+    pruner.detach()
+    assert all(torch.equal(value, folded[name]) for name, value in model.state_dict().items())
+    assert len(optimizer.param_groups) == 1
+    assert len(optimizer.state) == len(list(model.parameters()))
+    train(model, optimizer, range(3, 6))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_it_finds_its_scores_among_groups_that_are_as_long(method: str) -> None:
+    model = nn.Sequential(nn.Linear(6, 8, bias=False), nn.Linear(8, 2, bias=False))
+    optimizer = OPTIMIZERS["adam"](model.parameters())
+    pruner = METHODS[method](model, optimizer)
+    train(model, optimizer, range(3))
+    pruner.detach()
+    (group,) = optimizer.param_groups
+    assert all(left is right for left, right in zip(group["params"], model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_scores_have_no_weight_decay_of_the_optimiser_and_the_rate_of_the_weights(method: str) -> None:
+    model = small_network()
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    optimizer.param_groups[0]["lr"] = 0.125
+    group = METHODS[method](model, optimizer).group
+    assert (group["weight_decay"], group["lr"]) == (0.0, 0.125)

@@ -1,0 +1,170 @@
+"""Trainings of two real processes, started as a user starts them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from filelock import FileLock
+from typer.testing import CliRunner
+
+import asni
+from asni.cli import app
+from asni.files import read_json, read_tensors
+from asni.methods import METHODS
+
+SOURCES = str(Path(asni.__file__).parents[1])
+TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
+
+RECIPE = """
+dataset = "digits"
+network = "{network}"
+[training]
+epochs = {epochs}
+batch_size = {batch_size}
+optimizer = "sgd"
+lr = 0.05
+momentum = 0.9
+lr_policy = "cosine"
+warmup_epochs = {warmup}
+{more}
+[pruning]
+sparsity = 0.9
+"""
+
+# A network with everything that a checkpoint must bring back: batch norm, drop-out. Where DIE_AT says so, process 1
+# is killed in the middle of a step while process 0 waits for its gradients.
+MORTAL = """
+import os, signal
+from torch import nn
+
+class Mortal(nn.Sequential):
+    steps = 0
+
+    def forward(self, x):
+        self.steps += self.training
+        if os.environ.get("LOCAL_RANK") == "1" and self.steps == int(os.environ.get("DIE_AT", "-1")):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().forward(x)
+
+def mortal(shape, classes):
+    return Mortal(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Dropout(), nn.Linear(288, classes))
+"""
+
+
+def run_asni(folder: Path, *arguments: str, launcher: tuple[str, ...] = (), **environment: str) -> tuple[int, str, str]:
+    return run_python(folder, *launcher, "asni", *arguments, **environment)
+
+
+def run_python(folder: Path, *module: str, **environment: str) -> tuple[int, str, str]:
+    answer = subprocess.run(
+        [sys.executable, "-m", *module],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": SOURCES, "OMP_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return answer.returncode, answer.stdout, answer.stderr
+
+
+# The first to be registered is the last to be called.
+LEAVING = """
+import atexit, os
+import torch
+from asni.training.processes import make_fabric
+
+@atexit.register
+def tell():
+    print(os.environ["LOCAL_RANK"], torch.distributed.is_initialized(), flush=True)
+
+make_fabric("cpu", 2)
+assert torch.distributed.is_initialized()
+"""
+
+
+def write_recipe(
+    folder: Path, *, network: str = "fc", epochs: int = 1, batch_size: int = 50, warmup: int = 0, more: str = ""
+) -> None:
+    text = RECIPE.format(network=network, epochs=epochs, batch_size=batch_size, warmup=warmup, more=more)
+    (folder / "small.toml").write_text(text)
+
+
+@pytest.mark.parametrize(
+    "batch_size",
+    [
+        pytest.param(83, id="unequal shares"),
+        pytest.param(1499, id="an empty share: the last batch is one image"),
+    ],
+)
+def test_two_processes_train_as_one_does(tmp_path: Path, batch_size: int) -> None:
+    write_recipe(tmp_path, batch_size=batch_size)
+    train = ("train", f"{tmp_path}/small.toml", "--method", "dense", "--device", "cpu", "--out")
+    alone = CliRunner().invoke(app, [*train, f"{tmp_path}/one"])
+    assert alone.exit_code == 0, alone.output
+    status, output, messages = run_asni(tmp_path, *train, "two", "--devices", "2")
+    assert status == 0, messages
+    assert output.count("dense") == 1, "process 0 alone prints"
+    assert messages.count("epoch 1/1") == 1
+    one, two = (read_tensors(tmp_path / name / "weights.safetensors") for name in ("one", "two"))
+    torch.testing.assert_close(two, one, rtol=1e-4, atol=1e-6)
+    first, second = (read_json(tmp_path / name / "result.json") for name in ("one", "two"))
+    assert first["accuracy"] == second["accuracy"]
+
+
+def test_every_method_ends_at_the_same_nonzeros_in_two_processes_as_in_one(tmp_path: Path) -> None:
+    write_recipe(tmp_path, epochs=2, batch_size=30, more="steps_per_epoch = 3")
+    compare = ("compare", f"{tmp_path}/small.toml", "--device", "cpu", "--json", "--out")
+    alone = CliRunner().invoke(app, [*compare, f"{tmp_path}/one"])
+    assert alone.exit_code == 0, alone.output
+    status, output, messages = run_asni(tmp_path, *compare, "two", "--devices", "2")
+    assert status == 0, messages
+    one, two = ({row["method"]: row["nonzeros"] for row in json.loads(rows)} for rows in (alone.stdout, output))
+    assert one.keys() == two.keys() == METHODS.keys()
+    # STR's count is what its search comes to.
+    assert two.pop("str") == pytest.approx(one.pop("str"), rel=0.04)
+    assert two == one
+
+
+def test_a_killed_process_ends_the_training_and_the_same_command_resumes_it_bit_for_bit(tmp_path: Path) -> None:
+    (tmp_path / "mortality.py").write_text(MORTAL)
+    write_recipe(
+        tmp_path, network="mortality:mortal", epochs=4, warmup=1, more='steps_per_epoch = 5\naugment = "crop-flip"'
+    )
+    train = ("train", "small.toml", "--device", "cpu", "--out")
+    status, _, messages = run_asni(tmp_path, *train, "unhurt", launcher=TORCHRUN)
+    assert status == 0, messages
+
+    status, output, messages = run_asni(tmp_path, *train, "killed", "--devices", "2", DIE_AT="13")
+    assert (status, output) == (1, "")
+    assert "Traceback" not in messages
+    assert "another process of this training was lost. The same command goes on" in messages
+    status, output, messages = run_asni(tmp_path, *train, "killed", "--devices", "2")
+    assert status == 0, messages
+    assert "going on after step 10 of 20" in messages
+
+    for file in ("weights.safetensors", "mask.safetensors"):
+        assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "unhurt" / file).read_bytes()
+    assert read_json(tmp_path / "killed" / "result.json")["nonzeros"] == 34 + 295, (
+        "all but the weights, and a tenth of these"
+    )
+
+
+def test_what_stops_process_0_stops_all_with_one_message(tmp_path: Path) -> None:
+    write_recipe(tmp_path)
+    (tmp_path / "taken").mkdir()
+    with FileLock(tmp_path / "taken" / ".lock"):
+        status, output, messages = run_asni(
+            tmp_path, "train", "small.toml", "--device", "cpu", "--out", "taken", "--devices", "2"
+        )
+    assert (status, output) == (1, "")
+    assert messages == "asni: another process is working in taken. Wait for it, or choose another --out.\n"
+
+
+def test_every_process_leaves_the_group_before_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "leaving.py").write_text(LEAVING)
+    status, output, messages = run_python(tmp_path, "leaving")
+    assert (status, sorted(output.splitlines())) == (0, ["0 False", "1 False"]), messages
