@@ -32,19 +32,12 @@ def run() -> dict[str, float]:
 def _drawings(dense: Path, sparse: Path) -> dict[str, Callable[[], Figure]]:
     recipe = load("imagenet-resnet50-90")
     compared = {"initial": dense, "dense": dense, "asni-1": sparse, "asni-2": sparse}
-    sizes = [
-        {"method": method, "nonzeros": nonzeros, "accuracy": 70.0 + seed, "seed": seed}
-        for method in ("dense", "asni", "gmp", "snip")
-        for nonzeros in (1_000_000, 2_500_000, 5_000_000)
-        for seed in range(5)
-    ]
     return {
         "training": lambda: figures.training({"dense": dense, "asni-1": sparse}),
         "schedule": lambda: figures.schedule(recipe.training.epochs, SPARSITY, gamma=recipe.gamma, run=sparse),
         "layer-distributions": lambda: figures.layer_distributions(sparse),
         "layer-sparsity": lambda: figures.layer_sparsity(sparse),
         "network-distribution": lambda: figures.network_distribution(compared),
-        "accuracy-by-nonzeros": lambda: figures.accuracy_by_nonzeros(sizes),
     }
 
 

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from asni import datasets, networks, recipes
-from asni.datasets import epoch_order
+from asni.datasets.order import epoch_order
 from asni.training.processes import make_fabric
-from asni.training.trainer import make_optimizer, train_step
+from asni.training.round import make_optimizer, train_step
 from benchmarks.timing import seconds
 
 BATCH = 128

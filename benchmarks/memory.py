@@ -11,7 +11,7 @@ from asni import networks, recipes
 from asni.methods.asni import ASNI
 from asni.pruning.masks import prunable
 from asni.training.processes import make_fabric
-from asni.training.trainer import make_optimizer, train_step
+from asni.training.round import make_optimizer, train_step
 from benchmarks.pruning import resident
 
 SHAPE, CLASSES = (3, 224, 224), 1000

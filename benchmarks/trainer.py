@@ -17,10 +17,11 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from asni import datasets, networks, recipes
 from asni.methods.asni import ASNI
-from asni.runs.run import Job
+from asni.runs.run import Experiment
 from asni.training.processes import make_fabric
 from asni.training.progress import Progress
-from asni.training.trainer import Trainer, make_optimizer, train_step
+from asni.training.round import make_optimizer, train_step
+from asni.training.trainer import Trainer
 from benchmarks.timing import seconds
 
 EPOCHS = 3
@@ -62,8 +63,7 @@ def _whole_trainer(fabric: Fabric) -> dict[str, float]:
     samples = _Samples(torch.randint(256, (60_000, 28, 28), dtype=torch.uint8), train[1])
     numbers = count()
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(recipe, 0, "fp32", lambda stage: Path(folder) / stage)
-        trainer = Trainer(job, fabric, Progress(Console(quiet=True)))
+        trainer = Trainer(Experiment(recipe, 0, "fp32", Path(folder)), fabric, Progress(Console(quiet=True)))
         taken = seconds(
             {
                 "trainer": lambda: trainer.train(f"dense-{next(numbers)}", lambda model, optimizer: None),

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from asni import networks, recipes
 from asni.methods.asni import ASNI
 from asni.training.processes import make_fabric
-from asni.training.trainer import make_optimizer, train_step
+from asni.training.round import make_optimizer, train_step
 from benchmarks.timing import seconds
 
 SHAPE, CLASSES = (3, 32, 32), 10

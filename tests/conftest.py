@@ -3,6 +3,8 @@ import signal
 import pytest
 import torch
 
+from tests.cli.calling import Command
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
@@ -14,3 +16,10 @@ def _one_thread() -> None:
 def _ctrl_c_works() -> None:
     """A shell starts what it puts into the background with Ctrl-C ignored, and every process inherits that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    # Wide enough that no message is wrapped in the middle of what a test looks for.
+    monkeypatch.setenv("COLUMNS", "200")
+    return Command(capsys, monkeypatch)

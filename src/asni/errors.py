@@ -31,6 +31,6 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> UsageError:
     no recipe 'mnist-cf'; did you mean 'mnist-fc'? (known: digits-fc, mnist-fc)
     """
     names = sorted(known)
-    near = get_close_matches(given, names, n=1, cutoff=0.5)
+    near = [name for name in names if given and name.startswith(given)] or get_close_matches(given, names, 1, 0.5)
     hint = f"; did you mean '{near[0]}'?" if near else "."
     return UsageError(f"no {kind} '{given}'{hint} (known: {', '.join(names)})")

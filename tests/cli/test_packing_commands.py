@@ -16,9 +16,9 @@ from tests.training.training_setup import trainer
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The home of an ASNI-I and an ASNI-II run."""
-    home = tmp_path_factory.mktemp("runs")
-    METHODS["asni-2"](trainer(home))
-    return home
+    trained = trainer(tmp_path_factory.mktemp("runs"))
+    METHODS["asni-2"].train(trained)
+    return trained.experiment.home
 
 
 def test_a_run_is_packed_and_unpacked_bit_for_bit(command: Command, runs: Path, tmp_path: Path) -> None:

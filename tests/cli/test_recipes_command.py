@@ -68,7 +68,7 @@ def test_the_recipes_stand_beside_the_paper(command: Command) -> None:
         (["plan", "digits-fc", "--batch-size", "5000"], "batch_size = 5000 is more than the 1500 training images"),
         (["train", "digits-fc", "--seed", "9" * 23], "--seed"),
         (["plan", "nowhere.toml"], "no recipe file 'nowhere.toml'"),
-        (["train", "digits-fc", "--method", "asny"], "did you mean 'asni'?"),
+        (["train", "digits-fc", "--method", "asni"], "did you mean 'asni-1'?"),
         (["train", "digits-fc", "--lr", "-1"], "lr = -1.0"),
         (["train", "digits-fc", "--precision", "fp8"], "fp8"),
         (["data", "get", "minst"], "did you mean 'mnist'?"),

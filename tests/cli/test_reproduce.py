@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from asni.errors import AsniError
-from asni.studies.processes import threads_each
+from asni.studies.side_by_side import threads_each
 from tests.cli.calling import Command
 
 RECIPE = """
@@ -41,9 +41,10 @@ def test_rows_side_by_side_one_of_which_fails(
     Path("bad.toml").write_text(RECIPE.format(lr=1e38))
     both = command("reproduce", "good.toml", "bad.toml", "--epochs", "1", "--jobs", "2", "--save", "table.md")
     assert both.status == 1
-    assert "1 of the jobs failed" in both.err
-    assert "bad--epochs-1 seed 0: the loss of dense is nan in epoch 1" in both.err
-    assert "good--epochs-1 seed 0 original: epoch 1/1" in both.err
+    assert "4 of the runs failed" in both.err
+    assert "bad--epochs-1 seed 0 dense: the loss of dense is nan in epoch 1" in both.err
+    assert "bad--epochs-1 seed 0 asni-2: it needs asni-1, which failed" in both.err
+    assert "good--epochs-1 seed 0 original: accuracy" in both.err
     page = Path("table.md").read_text()
     assert page.count("| 1 | good |") == page.count("| 1 | bad |") == 4
     assert page.count("shortened (1 of 3)") == 8
@@ -76,8 +77,8 @@ def test_rows_side_by_side_one_of_which_fails(
     [
         (["13"], "no row '13'"),
         (["1", "--epochs", "2", "--scale", "0.2"], "choose one"),
-        (["1", "--scale", "0"], "--scale 0"),
-        (["1", "--scale", "1e308"], "--scale 1e+308"),
+        (["1", "--scale", "0"], "scale = 0.0"),
+        (["1", "--scale", "1e308"], "scale = 1e+308"),
         (["1", "--epochs", "0"], "epochs = 0"),
         (["1", "--jobs", "0"], "--jobs"),
         (["1", "--seeds", "0"], "--seeds"),
@@ -100,7 +101,7 @@ def test_a_table_that_cannot_be_saved_is_printed_all_the_same(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("own.toml").write_text(RECIPE.format(lr=1.2e-3))
-    monkeypatch.setattr("asni.cli.reproduction._train", lambda *_: {})
+    monkeypatch.setattr("asni.cli.studies._train", lambda *_: {})
     monkeypatch.setattr("asni.studies.tables.write_text", raise_full)
     answer = command("reproduce", "own.toml", "--save", "table.md", *as_json)
     assert answer.status == 1

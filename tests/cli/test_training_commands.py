@@ -44,12 +44,11 @@ def test_figures_that_cannot_be_kept_are_told_without_a_traceback(command: Comma
 
 
 def test_a_training_says_what_came_out_and_where(command: Command, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    answer = command("train", "digits-fc", "--epochs", "1", "--method", "asni-2", "--out", str(out), "--json")
-    result = json.loads(answer.out)
-    assert (result["stage"], result["nonzeros"], result["directory"]) == ("asni-2", 2_920, str(out))
-    assert (out / "weights.safetensors").exists()
-    assert (out / "asni-1" / "weights.safetensors").exists()
+    answer = command("train", "digits-fc", "--epochs", "1", "--method", "asni-2", "--out", str(tmp_path), "--json")
+    result, home = json.loads(answer.out), tmp_path / "digits-fc--epochs-1" / "seed-0"
+    assert (result["stage"], result["nonzeros"], result["directory"]) == ("asni-2", 2_920, str(home / "asni-2"))
+    assert (home / "asni-2" / "weights.safetensors").exists()
+    assert (home / "asni-1" / "weights.safetensors").exists()
 
 
 def test_runs_go_to_a_place_that_names_what_was_asked(

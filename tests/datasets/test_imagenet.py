@@ -9,8 +9,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from asni.datasets import Info, epoch_order, get, load
+from asni.datasets import Info, get, load
 from asni.datasets.imagenet import ImageNet
+from asni.datasets.order import epoch_order
 from asni.errors import AsniError, UsageError
 
 CLASSES = ("n01440764", "n01443537", "n02119789")

@@ -3,8 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asni.datasets import epoch_order
-from asni.datasets.order import share
+from asni.datasets.order import epoch_order, share
 from asni.errors import UsageError
 
 

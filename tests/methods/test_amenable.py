@@ -9,7 +9,7 @@ from asni.errors import AsniError, StoppedError
 from asni.methods.amenable import amenable, asni_2
 from asni.methods.asni import asni_1
 from tests.methods.small_recipe import small_recipe
-from tests.training.training_setup import StopAfter
+from tests.training.training_setup import StopAfter, experiment
 from tests.training.training_setup import trainer as small_trainer
 
 
@@ -72,6 +72,7 @@ def test_the_centroids_are_on_disk_before_the_run_is_finished(tmp_path: Path) ->
     asni_1(small_trainer(tmp_path, small_recipe()))
     with pytest.raises(StoppedError):
         asni_2(small_trainer(tmp_path, small_recipe(), progress=StopAfter(5)))
-    centroids = json.loads((tmp_path / "asni-2" / "centroids.json").read_text())
+    directory = experiment(tmp_path, small_recipe()).home / "asni-2"
+    centroids = json.loads((directory / "centroids.json").read_text())
     assert [*centroids] == ["1.weight", "5.weight"]
-    assert not (tmp_path / "asni-2" / "result.json").exists()
+    assert not (directory / "result.json").exists()

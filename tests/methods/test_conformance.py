@@ -15,7 +15,8 @@ from asni.methods import METHODS
 from asni.pruning.masks import count, prunable
 from asni.runs.run import Run
 from asni.training.progress import Progress
-from asni.training.trainer import Plug, Trainer
+from asni.training.round import Plug
+from asni.training.trainer import Trainer
 from tests.methods.small_recipe import OPTIMIZERS, small_recipe
 from tests.training.training_setup import StopAfter
 from tests.training.training_setup import trainer as small_trainer
@@ -32,7 +33,7 @@ MAY_COME_BACK = {"str"}
 @pytest.mark.parametrize("method", SPARSE)
 def test_ends_with_the_asked_weights_alive_and_the_others_zero(method: str, optimizer: str, shared: Path) -> None:
     trainer = small_trainer(shared / optimizer, small_recipe(optimizer=optimizer))
-    run = METHODS[method](trainer)
+    run = METHODS[method].train(trainer)
     assert count(run.masks) == pytest.approx(trainer.keep, rel=WITHIN.get(method, 0), abs=0)
     assert_zero_outside(run.masks, run.weights)
     biases_and_norms = sum(p.numel() for p in trainer.network().parameters()) - sum(
@@ -45,25 +46,25 @@ def test_ends_with_the_asked_weights_alive_and_the_others_zero(method: str, opti
 def test_leaves_the_network_with_the_keys_and_shapes_it_had(method: str, shared: Path) -> None:
     trainer = small_trainer(shared / "adam", small_recipe())
     given = {name: value.shape for name, value in trainer.network().state_dict().items()}
-    assert {name: value.shape for name, value in METHODS[method](trainer).weights.items()} == given
+    assert {name: value.shape for name, value in METHODS[method].train(trainer).weights.items()} == given
 
 
 @pytest.mark.parametrize("method", SPARSE)
 def test_works_where_a_layer_is_emptied(method: str, shared: Path) -> None:
     trainer = small_trainer(shared / "fading", small_recipe("fading"))
-    run = METHODS[method](trainer)
+    run = METHODS[method].train(trainer)
     assert count(run.masks) == pytest.approx(trainer.keep, rel=WITHIN.get(method, 0), abs=0)
     assert all(bool(value.isfinite().all()) for value in run.weights.values())
 
 
 def test_that_layer_is_emptied_by_a_global_threshold(shared: Path) -> None:
-    run = METHODS["magnitude-retrain"](small_trainer(shared / "fading", small_recipe("fading")))
+    run = METHODS["magnitude-retrain"].train(small_trainer(shared / "fading", small_recipe("fading")))
     assert not run.masks["3.weight"].any()
 
 
 def test_a_layer_that_nothing_passes_is_told_by_name(tmp_path: Path) -> None:
     said = StringIO()
-    METHODS["asni"](small_trainer(tmp_path, small_recipe("fading"), progress=Progress(Console(file=said))))
+    METHODS["asni-1"].train(small_trainer(tmp_path, small_recipe("fading"), progress=Progress(Console(file=said))))
     assert "asni-1: 3.weight has 0 of its 96 weights left, and hardly anything passes it. Prune less" in said.getvalue()
     assert said.getvalue().count("hardly anything passes") == 1
 
@@ -73,7 +74,7 @@ def test_a_layer_that_nothing_passes_is_told_by_name(tmp_path: Path) -> None:
 def test_pruned_weights_and_their_state_are_zero_after_every_step(method: str, optimizer: str, tmp_path: Path) -> None:
     trainer = small_trainer(tmp_path, small_recipe(optimizer=optimizer))
     watched = Watched(trainer, state=method not in MAY_COME_BACK)
-    METHODS[method](watched)  # type: ignore[arg-type]
+    METHODS[method].train(watched)  # type: ignore[arg-type]
     assert watched.looked > 0
 
 
@@ -81,7 +82,7 @@ def test_pruned_weights_and_their_state_are_zero_after_every_step(method: str, o
 def test_stopped_again_and_again_it_ends_with_the_weights_of_an_undisturbed_training(
     method: str, shared: Path, tmp_path: Path
 ) -> None:
-    undisturbed = METHODS[method](small_trainer(shared / "adam", small_recipe()))
+    undisturbed = METHODS[method].train(small_trainer(shared / "adam", small_recipe()))
     while (run := trained_until_stopped(method, tmp_path, steps=5)) is None:
         pass
     assert_same(run.weights, undisturbed.weights)
@@ -93,7 +94,7 @@ def test_stopped_again_and_again_it_ends_with_the_weights_of_an_undisturbed_trai
 @pytest.mark.parametrize("method", METHODS)
 def test_another_seed_gives_another_network(method: str, shared: Path) -> None:
     one, other = (
-        METHODS[method](small_trainer(shared / folder, small_recipe(), seed=seed))
+        METHODS[method].train(small_trainer(shared / folder, small_recipe(), seed=seed))
         for seed, folder in enumerate(["adam", "another-seed"])
     )
     assert not torch.equal(one.weights["1.weight"], other.weights["1.weight"])
@@ -102,7 +103,7 @@ def test_another_seed_gives_another_network(method: str, shared: Path) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_refuses_weights_that_are_not_numbers(method: str, tmp_path: Path) -> None:
     with pytest.raises(AsniError, match=r"layer '1\.weight'|the loss of .* is nan"):
-        METHODS[method](small_trainer(tmp_path, small_recipe("broken")))
+        METHODS[method].train(small_trainer(tmp_path, small_recipe("broken")))
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +143,7 @@ class Watched:
 
 def trained_until_stopped(method: str, directory: Path, steps: int) -> Run | None:
     try:
-        return METHODS[method](small_trainer(directory, small_recipe(), progress=StopAfter(steps)))
+        return METHODS[method].train(small_trainer(directory, small_recipe(), progress=StopAfter(steps)))
     except StoppedError:
         return None
 

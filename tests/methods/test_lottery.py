@@ -122,7 +122,7 @@ def test_rounds_prune_the_same_percentage_and_end_exactly(total: int, share: flo
 
 def test_rounds_of_another_rate_are_not_taken_for_those_that_were_asked(trainer: Trainer) -> None:
     lottery(trainer, rate=0.6)
-    with pytest.raises(AsniError, match=r"holds another run: rate is 0\.6 there, 0\.5 now"):
+    with pytest.raises(AsniError, match=r"holds another run: settings\.rate is 0\.6 there, 0\.5 now"):
         lottery(trainer, rate=0.5)
 
 

@@ -10,7 +10,8 @@ from torch import nn
 
 from asni import recipes
 from asni.errors import UsageError
-from asni.methods.soft_threshold import STR, soft_threshold
+from asni.methods import METHODS
+from asni.methods.soft_threshold import STR
 from tests.training.training_by_hand import OPTIMIZERS, alive, small_network, train
 from tests.training.training_setup import trainer
 
@@ -62,25 +63,26 @@ def test_more_decay_leaves_fewer_weights(optimizer_name: str) -> None:
 def test_the_search_reaches_the_wanted_count_and_is_not_repeated(tmp_path: Path) -> None:
     recipe = recipes.load("digits-fc").override(epochs=2, steps_per_epoch=8, sparsity=0.8)
     training = trainer(tmp_path, recipe)
-    run = soft_threshold(training)
+    run = METHODS["str"].train(training)
     alive_weights = sum(int(mask.sum()) for mask in run.masks.values())
     assert alive_weights == pytest.approx(10_040, rel=0.02)
     search = json.loads((run.directory / "search.json").read_text())
     assert search["wanted"] == 10_040
     assert search["trainings"][-1]["weights"] == alive_weights
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
+    assert sorted(path.name for path in training.experiment.home.iterdir()) == [
         "str",
         *(f"str-search-{number + 1}" for number in range(len(search["trainings"]))),
     ]
     assert all(bool((run.weights[name][~mask] == 0).all()) for name, mask in run.masks.items())
     assert len(training.rounds) == len(search["trainings"])
-    last = training.job.run(f"str-search-{len(training.rounds)}", {"decay": search["trainings"][-1]["decay"]})
+    last = training.experiment.run(f"str-search-{len(training.rounds)}", method="str")
     assert run.finished
-    assert {**run.result, "stage": last.request["stage"]} == last.result
+    assert run.result["rounds"] == [*(f"str-search-{number + 1}" for number in range(len(training.rounds) - 1)), "str"]
+    assert {**run.result, "stage": last.request["stage"], "rounds": last.result["rounds"]} == last.result
     assert all(torch.equal(value, last.weights[name]) for name, value in run.weights.items())
     before = (run.directory / "result.json").stat().st_mtime_ns
     (run.directory / "search.json").unlink()
-    assert (soft_threshold(trainer(tmp_path, recipe)).directory / "result.json").stat().st_mtime_ns == before
+    assert (METHODS["str"].train(trainer(tmp_path, recipe)).directory / "result.json").stat().st_mtime_ns == before
     assert not (run.directory / "search.json").exists(), "a finished run is not written again"
 
 

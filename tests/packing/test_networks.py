@@ -99,9 +99,8 @@ def test_a_file_of_bare_weights_cannot_be_rebuilt(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trainer]:
     """ASNI-I and ASNI-II of a shortened recipe, trained."""
-    home = tmp_path_factory.mktemp("runs")
-    METHODS["asni-2"](trained := trainer(home))
-    return home, trained
+    METHODS["asni-2"].train(trained := trainer(tmp_path_factory.mktemp("runs")))
+    return trained.experiment.home, trained
 
 
 def test_training_from_an_amenable_file_is_asni_2_bit_for_bit(runs: tuple[Path, Trainer], tmp_path: Path) -> None:
@@ -128,8 +127,8 @@ def test_a_packed_run_knows_where_it_came_from(runs: tuple[Path, Trainer], tmp_p
     inspection = pack(home / "asni-1", tmp_path / "net.asni")
     result: dict[str, Any] = json.loads((home / "asni-1" / "result.json").read_text())
     assert inspection.network == {"name": "fc", "shape": [1, 8, 8], "classes": 10}
-    assert inspection.metrics == result
-    assert inspection.schedule == {"sparsity": 0.95, "beta": 0.5}
+    assert {**inspection.metrics, "rounds": ["asni-1"]} == result
+    assert inspection.schedule == {"sparsity": 0.95, "beta": 0.5, "score": "magnitude"}
     assert inspection.nonzeros == np.round(0.05 * 50200)
     assert isinstance(recipe_of(tmp_path / "net.asni"), Recipe)
 

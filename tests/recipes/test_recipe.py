@@ -69,6 +69,31 @@ def test_a_change_out_of_range_is_refused_by_name(change: dict[str, Any], messag
         load("mnist-fc").override(**change)
 
 
+@pytest.mark.parametrize(("scale", "epochs"), [(0.2, 10), (0.001, 2), (1.0, 50), (2.0, 100), (0.53, 26)])
+def test_scale_multiplies_the_epochs_down_to_two(scale: float, epochs: int) -> None:
+    assert load("mnist-fc").override(scale=scale) == load("mnist-fc").override(epochs=epochs)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), 1e308])
+def test_a_scale_that_is_no_length_is_refused(scale: float) -> None:
+    with pytest.raises(UsageError, match="scale = "):
+        load("mnist-fc").override(scale=scale)
+
+
+def test_epochs_and_scale_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match=r"epochs and scale .*choose one"):
+        load("mnist-fc").override(epochs=2, scale=0.2)
+
+
+@given(name=st.sampled_from(names()), epochs=st.integers(1, 500), lr=st.floats(1e-6, 10), sparsity=st.floats(0.1, 0.99))
+def test_the_arguments_of_a_variant_make_the_same_variant(name: str, epochs: int, lr: float, sparsity: float) -> None:
+    variant = load(name).override(epochs=epochs, lr=lr, sparsity=sparsity, score="lamp")
+    words = variant.overrides.arguments()
+    read = {key.removeprefix("--"): value for key, value in zip(words[::2], words[1::2], strict=True)}
+    kinds = {"epochs": int, "lr": float, "sparsity": float, "score": str}
+    assert load(name).override(**{key: kinds[key](value) for key, value in read.items()}) == variant
+
+
 @given(name=st.sampled_from(names()), epochs=st.integers(1, 500), lr=st.floats(1e-6, 10))
 def test_a_recipe_comes_back_from_json_the_same(name: str, epochs: int, lr: float) -> None:
     variant = load(name).override(epochs=epochs, lr=lr)

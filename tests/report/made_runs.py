@@ -26,6 +26,8 @@ def make_run(
     *,
     asked: Recipe | None = None,
     stage: str = "asni-1",
+    method: str | None = None,
+    settings: Mapping[str, Any] | None = None,
     seed: int = 0,
     accuracy: float = 91.5,
     result: Mapping[str, Any] | None = None,
@@ -38,7 +40,7 @@ def make_run(
     """
     directory.mkdir(parents=True)
     request = {"recipe": (asked or recipe()).model_dump(), "stage": stage, "seed": seed, "precision": "fp32"}
-    write(directory / "request.json", request)
+    write(directory / "request.json", {**request, "method": method or stage, "settings": settings or {}})
     write(directory / "environment.json", {"asni": version("asni"), "python": "3.11.7", "cuda": None})
     pruned = [0, 1, 3, 4, 5, 5]
     rows = [

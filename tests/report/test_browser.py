@@ -43,6 +43,7 @@ def resnets(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     runs / f"{nonzeros}" / f"seed-{seed}" / stage,
                     asked=asked,
                     stage=stage,
+                    method="lottery" if stage == "lottery-round-2" else stage,
                     seed=seed,
                     accuracy=95.0 + seed - lost - 1000 / nonzeros,
                     result={

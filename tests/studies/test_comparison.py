@@ -5,49 +5,53 @@ from typing import Any
 
 import pytest
 
-from asni.errors import UsageError
+from asni.errors import AsniError, UsageError
 from asni.methods import METHODS
 from asni.recipes import load
-from asni.studies.comparison import FIRST_TASK, PAPER, chosen, summary, table, train
-from asni.studies.study import stage_of
-from asni.training.trainer import Trainer
-from tests.training.training_setup import trainer
+from asni.studies.comparison import chosen_methods, rows, summary, table
+from asni.studies.executors import Here, train_missing
+from asni.studies.study import Study
+
+SMALL = load("digits-fc").override(epochs=2, steps_per_epoch=4, sparsity=0.5)
 
 
-def small_trainer(home: Path) -> Trainer:
-    return trainer(home, load("digits-fc").override(epochs=2, steps_per_epoch=4, sparsity=0.5), seed=3)
+def compared(root: Path, methods: list[str]) -> list[dict[str, Any]]:
+    study = Study({"digits-fc": SMALL}, [3], methods, "fp32", root)
+    assert not train_missing(study, Here("cpu"))
+    return rows(study)
 
 
 def test_a_row_counts_every_training_that_the_method_needed_once(tmp_path: Path) -> None:
-    methods = ["lottery", "dense", "magnitude-rewind", "magnitude-retrain", "snip"]
-    rows = {row["method"]: row for row in train(small_trainer(tmp_path), methods)}
-    assert {method: rows[method]["steps"] for method in methods} == {
-        "lottery": 5 * 8,
-        "dense": 8,
-        "magnitude-rewind": 8 + 1 + 7,
-        "magnitude-retrain": 8 + 8,
-        "snip": 8,
+    methods = ["lottery", "dense", "magnitude-rewind", "magnitude-retrain", "snip", "asni-2"]
+    found = {row["method"]: (row["trainings"], row["steps"]) for row in compared(tmp_path, methods)}
+    assert found == {
+        "lottery": (5, 5 * 8),
+        "dense": (1, 8),
+        "magnitude-rewind": (3, 8 + 1 + 7),
+        "magnitude-retrain": (2, 8 + 8),
+        "snip": (1, 8),
+        "asni-2": (2, 8 + 8),
     }
-    assert {method: rows[method]["trainings"] for method in methods} == {
-        "lottery": 5,
-        "dense": 1,
-        "magnitude-rewind": 3,
-        "magnitude-retrain": 2,
-        "snip": 1,
+
+
+def test_the_records_know_how_many_trainings_a_method_takes(tmp_path: Path) -> None:
+    known = [name for name, method in METHODS.items() if method.trainings is not None]
+    assert {row["method"]: row["trainings"] for row in compared(tmp_path, known)} == {
+        name: METHODS[name].trainings for name in known
     }
 
 
 def test_sparse_methods_end_at_the_same_nonzeros(tmp_path: Path) -> None:
-    rows = list(train(small_trainer(tmp_path), ["asni", "snip", "random", "early-bird"]))
-    assert {row["nonzeros"] for row in rows} == {410 + 25_100}
-    assert {row["seed"] for row in rows} == {3}
+    found = compared(tmp_path, ["asni-1", "snip", "random", "early-bird"])
+    assert {row["nonzeros"] for row in found} == {410 + 25_100}
+    assert {row["seed"] for row in found} == {3}
 
 
 def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
     methods = ["dense", "snip", "magnitude-rewind"]
-    first = list(train(small_trainer(tmp_path), methods))
+    first = compared(tmp_path, methods)
     written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*") if path.name != ".lock"}
-    assert list(train(small_trainer(tmp_path), methods)) == first
+    assert compared(tmp_path, methods) == first
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
@@ -56,7 +60,7 @@ def row(method: str, accuracy: float, seed: int = 0, *, recipe: str = "mnist-fc"
         "recipe": recipe,
         "method": method,
         "directory": f"runs/mnist-fc/seed-{seed}/{method}",
-        "task": 1 if method in FIRST_TASK else 2,
+        "task": METHODS[method].task,
         "seed": seed,
         "accuracy": accuracy,
         "nonzeros": 100,
@@ -65,19 +69,19 @@ def row(method: str, accuracy: float, seed: int = 0, *, recipe: str = "mnist-fc"
         "trainings": 1,
         "steps": 10,
         "seconds": 2.0 + 2 * seed,
-        "paper_imagenet": PAPER.get(method),
+        "paper_imagenet": METHODS[method].imagenet,
     }
 
 
 def test_the_table_is_sorted_by_task_and_then_by_accuracy() -> None:
-    rows = [row("snip", 80.0), row("asni", 70.0), row("lottery", 90.0), row("dense", 95.0)]
-    assert [each["method"] for each in summary(rows)] == ["dense", "asni", "lottery", "snip"]
+    found = [row("snip", 80.0), row("asni-1", 70.0), row("lottery", 90.0), row("dense", 95.0)]
+    assert [each["method"] for each in summary(found)] == ["dense", "asni-1", "lottery", "snip"]
 
 
-def test_seeds_are_taken_together() -> None:
-    [together] = summary([row("snip", 80.0, 0), row("snip", 82.0, 1), row("snip", 84.0, 2)])
-    assert (together["accuracy"], together["spread"], together["seeds"]) == (82.0, 2.0, 3)
-    assert together["seconds"] == 4.0
+def test_a_line_is_the_mean_of_its_seeds() -> None:
+    [line] = summary([row("snip", 80.0, 0), row("snip", 82.0, 1), row("snip", 84.0, 2)])
+    assert (line["accuracy"], line["spread"], line["seeds"]) == (82.0, 2.0, 3)
+    assert line["seconds"] == 4.0
 
 
 def test_a_search_that_takes_another_number_of_trainings_with_each_seed_is_shown_by_their_mean() -> None:
@@ -88,11 +92,11 @@ def test_a_search_that_takes_another_number_of_trainings_with_each_seed_is_shown
 
 
 def test_one_seed_has_no_spread() -> None:
-    [together] = summary([row("snip", 80.0)])
-    assert together["spread"] is None
+    [line] = summary([row("snip", 80.0)])
+    assert line["spread"] is None
 
 
-def test_a_difference_from_the_paper_is_told_on_the_papers_recipe_alone() -> None:
+def test_a_difference_from_the_paper_is_shown_on_the_papers_recipe_alone() -> None:
     here = table([row("snip", 70.0, recipe="imagenet-resnet50-80"), row("set", 70.0, recipe="imagenet-resnet50-80")])
     assert here.headings[-2:] == ["paper's ImageNet %", "difference"]
     assert [cells[-2:] for cells in here.cells] == [["-", "-"], ["69.29", "+0.71"]]
@@ -103,30 +107,38 @@ def test_a_difference_from_the_paper_is_told_on_the_papers_recipe_alone() -> Non
 
 
 def test_all_methods_are_compared_where_none_is_named() -> None:
-    assert chosen(None, METHODS) == list(METHODS)
+    assert chosen_methods(None) == list(METHODS)
 
 
 @pytest.mark.parametrize("names", ["snap", "dense,snap"])
 def test_methods_that_do_not_exist_are_refused_by_name(names: str) -> None:
-    with pytest.raises(UsageError, match=r"no method 'snap'; did you mean 'snip'\?"):
-        chosen(names, METHODS)
+    with pytest.raises(UsageError, match=r"'snap'.*'snip'"):
+        chosen_methods(names)
 
 
 @pytest.mark.parametrize("names", ["", " , ", "dense,,snip", "dense,snip,", ",dense"])
 def test_a_name_that_was_left_out_is_not_passed_over(names: str) -> None:
-    with pytest.raises(UsageError, match=f"--methods '{names}': no method is named where one should be"):
-        chosen(names, METHODS)
+    with pytest.raises(UsageError, match=f"--methods '{names}'"):
+        chosen_methods(names)
 
 
-def test_a_method_ends_with_the_training_of_its_name_or_the_papers_variant(tmp_path: Path) -> None:
-    methods = ["asni", "asni-2", "lottery", "magnitude-rewind", "str"]
-    for row in train(small_trainer(tmp_path), methods):
-        assert Path(row["directory"]).name == stage_of(row["method"])
+def test_a_method_ends_with_the_run_of_its_name(tmp_path: Path) -> None:
+    for each in compared(tmp_path, ["asni-1", "asni-2", "lottery", "magnitude-rewind", "str"]):
+        assert Path(each["directory"]).name == each["method"]
 
 
 def test_the_papers_tables() -> None:
     """Table 3 and Table 4, as printed."""
-    assert PAPER == {
-        **{"gmp": 74.68, "str": 74.87, "rigl": 74.55, "asni": 75.23},
+    printed = {name: method.imagenet for name, method in METHODS.items() if method.imagenet is not None}
+    assert printed == {
+        **{"gmp": 74.68, "str": 74.87, "rigl": 74.55, "asni-1": 75.23},
         **{"magnitude-rewind": 73.33, "magnitude-retrain": 75.12, "snip": 69.29, "grasp": 71.56, "asni-2": 75.17},
     }
+
+
+def test_a_damaged_list_of_rounds_is_named(tmp_path: Path) -> None:
+    [found] = compared(tmp_path, ["dense"])
+    file = Path(found["directory"]) / "result.json"
+    file.write_text(file.read_text().replace('"rounds": [', '"rounds": [1, '))
+    with pytest.raises(AsniError, match=r"dense/result\.json: rounds"):
+        compared(tmp_path, ["dense"])

@@ -1,8 +1,7 @@
-"""How far several trainings are, and when all of them will be done."""
+"""How far a study is, and when all of it will be done."""
 
 import io
 import json
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,67 +9,74 @@ import pytest
 from rich.console import Console
 
 from asni.recipes import load
-from asni.studies.overview import Overview, Pace, Standing, seconds_left, standings
-from asni.studies.reproduction import jobs_of
+from asni.runs import names
+from asni.studies.overview import Overview, Standing, seconds_left, standing
+from asni.studies.study import Study, Task
 
 
-def training(
-    stage: str, done: int, *, seconds: float = 2.0, recipe: str = "mnist-fc", seed: int = 0, epochs: int = 10
-) -> Standing:
-    numbers = {"loss": 0.5, "accuracy": 90.0, "nonzeros": 8330, "seconds": seconds}
-    entries = [{"epoch": epoch, **numbers} for epoch in range(done)]
-    return Standing(recipe, seed, stage, epochs, entries, finished=done == epochs)
+def run(done: int, *, seconds: float = 2.0, recipe: str = "mnist-fc", epochs: int = 10, rounds: int = 1) -> Standing:
+    entries = [{"epoch": epoch, "seconds": seconds} for epoch in range(done)]
+    return Standing(recipe, rounds, epochs, entries, finished=done == epochs)
 
 
 def test_what_is_left_costs_what_the_epochs_so_far_have_cost() -> None:
-    assert seconds_left([training("dense", 10), training("asni-1", 4), training("asni-2", 0)], 1) == (6 + 10) * 2.0
+    assert seconds_left([run(10), run(4), run(0)], 1) == (6 + 10) * 2.0
+
+
+def test_a_method_of_two_rounds_costs_twice_as_much() -> None:
+    assert seconds_left([run(10), run(0, rounds=2)], 1) == 2 * 10 * 2.0
 
 
 def test_a_recipe_without_an_epoch_costs_what_the_others_cost() -> None:
-    known = [training("dense", 9, seconds=1.0), training("dense", 9, seconds=3.0, recipe="mnist-conv2")]
-    assert seconds_left([*known, training("dense", 0, recipe="mnist-conv4")], 1) == 1.0 + 3.0 + 10 * 2.0
+    known = [run(9, seconds=1.0), run(9, seconds=3.0, recipe="mnist-conv2")]
+    assert seconds_left([*known, run(0, recipe="mnist-conv4")], 1) == 1.0 + 3.0 + 10 * 2.0
 
 
-def test_side_by_side_takes_a_share_of_the_time_but_never_less_than_the_longest_seed() -> None:
-    seeds = [training("dense", 5, seed=seed) for seed in range(4)]
-    assert seconds_left(seeds, 2) == 4 * 5 * 2.0 / 2
-    assert seconds_left(seeds, 8) == 5 * 2.0
+def test_side_by_side_takes_a_share_of_the_time_but_never_less_than_the_longest_run() -> None:
+    runs = [run(5) for _ in range(4)]
+    assert seconds_left(runs, 2) == 4 * 5 * 2.0 / 2
+    assert seconds_left(runs, 8) == 5 * 2.0
 
 
 def test_nothing_is_promised_before_an_epoch_is_done_and_nothing_is_left_at_the_end() -> None:
-    assert seconds_left([training("dense", 0)], 1) is None
-    assert seconds_left([training("dense", 10)], 1) == 0.0
+    assert seconds_left([run(0)], 1) is None
+    assert seconds_left([run(10)], 1) == 0.0
 
 
-def test_a_training_is_read_from_its_directory(tmp_path: Path) -> None:
-    [job] = jobs_of(load("digits-fc").override(epochs=3), 1, "fp32", tmp_path)
-    entry = {"epoch": 0, "loss": 1.0, "accuracy": 50.0, "nonzeros": 10, "seconds": 1.5}
-    (tmp_path / "digits-fc--epochs-3" / "seed-0" / "dense").mkdir(parents=True)
-    (tmp_path / "digits-fc--epochs-3" / "seed-0" / "dense" / "metrics.jsonl").write_text(json.dumps(entry) + "\n")
-    dense, *others = standings(job)
-    assert (dense.job, dense.stage, dense.entries, dense.epochs_left) == (
-        "digits-fc--epochs-3 seed 0",
-        "dense",
-        [entry],
-        2,
-    )
-    assert [each.epochs_left for each in others] == [3, 3, 3]
+def study(root: Path, *methods: str) -> Study:
+    return Study({"digits-fc": load("digits-fc").override(epochs=3)}, [0], methods, "fp32", root)
 
 
-@pytest.mark.parametrize("damage", ['{"epoch": 0', "[]", '{"epoch": 0}', '{"epoch": null}', "\xff"])
+def write_epochs(task: Task, epochs: int) -> None:
+    task.run.directory.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({"epoch": epoch, "seconds": 1.5}) for epoch in range(epochs)]
+    (task.run.directory / names.METRICS).write_text("\n".join(lines))
+
+
+def finish(task: Task) -> None:
+    write_epochs(task, 3)
+    numbers = dict.fromkeys(("seed", "epochs", "steps", "sparsity", "total_sparsity", "seconds"), 0)
+    result = {"stage": task.method.name, "accuracy": 90.0, "nonzeros": 2920, **numbers}
+    (task.run.directory / names.RESULT).write_text(json.dumps(result))
+
+
+def test_a_run_is_read_from_its_directory(tmp_path: Path) -> None:
+    first, second = study(tmp_path, "dense", "asni-1").tasks
+    write_epochs(first, 1)
+    assert (len(standing(first).entries), standing(first).epochs_left, standing(first).finished) == (1, 2, False)
+    assert standing(second).epochs_left == 3
+
+
+@pytest.mark.parametrize("damage", ['{"epoch": 0', "[]", '{"epoch": 0}', '{"seconds": null}', "\xff"])
 def test_damaged_metrics_are_not_shown_and_stop_nothing(tmp_path: Path, damage: str) -> None:
-    [job] = jobs_of(load("digits-fc"), 1, "fp32", tmp_path)
-    (tmp_path / "digits-fc" / "seed-0" / "dense").mkdir(parents=True)
-    (tmp_path / "digits-fc" / "seed-0" / "dense" / "metrics.jsonl").write_text(damage, encoding="latin-1")
-    assert standings(job)[0].entries == []
+    [task] = study(tmp_path, "dense").tasks
+    task.run.directory.mkdir(parents=True)
+    (task.run.directory / names.METRICS).write_text(damage, encoding="latin-1")
+    assert standing(task).entries == []
 
 
 def test_metrics_are_parsed_again_only_when_they_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [job] = jobs_of(load("digits-fc"), 1, "fp32", tmp_path)
-    metrics = job.directory_of("dense") / "metrics.jsonl"
-    metrics.parent.mkdir(parents=True)
-    line = json.dumps({"epoch": 0, "loss": 1.0, "accuracy": 50.0, "nonzeros": 10, "seconds": 1.5}) + "\n"
-    metrics.write_text(line)
+    [task] = study(tmp_path, "dense").tasks
     parsed: list[bytes] = []
     parse = json.loads
 
@@ -79,64 +85,48 @@ def test_metrics_are_parsed_again_only_when_they_have_changed(tmp_path: Path, mo
         return parse(text)
 
     monkeypatch.setattr("asni.studies.overview.json.loads", seen)
-    looks = [len(standings(job)[0].entries) for _ in range(3)]
-    metrics.write_text(2 * line)
-    looks += [len(standings(job)[0].entries) for _ in range(3)]
+    looks = []
+    for epochs in (1, 2):
+        write_epochs(task, epochs)
+        looks += [len(standing(task).entries) for _ in range(3)]
     assert looks == [1, 1, 1, 2, 2, 2]
     assert len(parsed) == 1 + 2
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> list[Path]:
-    """Of four methods, the first of which was trained before."""
-    files = [tmp_path / f"{number}.json" for number in range(4)]
-    files[0].touch()
-    return files
+def overview(asked: Study, text: io.StringIO, *, terminal: bool = False) -> Overview:
+    return Overview(asked.tasks, console=Console(file=text, force_terminal=terminal, width=200))
 
 
-def test_the_time_left_for_methods_is_told_by_the_pace_of_this_call(results: list[Path]) -> None:
-    seconds = count(0, 60)  # a minute passes between two looks
-    pace = Pace(results, clock=lambda: next(seconds))
-    results[1].touch()
-    assert pace.news() == "2 of 4 methods trained, about 2 min left"
-    results[2].touch()
-    assert pace.news() == "3 of 4 methods trained, about 1 min left"
-    results[3].touch()
-    assert pace.news() == "4 of 4 methods trained, about 0 s left"
-
-
-def test_without_a_method_trained_in_this_call_there_is_no_news_and_no_pace(results: list[Path]) -> None:
-    pace = Pace(results)
-    assert pace.news() is None
-    assert str(pace) == "1 of 4 methods trained, time left not known yet"
-    results[1].touch()
-    assert pace.news() is not None
-    assert pace.news() is None
-
-
-def shown(*updates: list[Standing], terminal: bool) -> str:
+def test_each_run_is_listed_once_when_it_is_finished_and_not_if_it_was_before(tmp_path: Path) -> None:
+    asked = study(tmp_path, "dense", "asni-1", "asni-2")
+    finish(asked.tasks[0])
     text = io.StringIO()
-    with Overview(1, Console(file=text, force_terminal=terminal, width=200)) as overview:
-        for trainings in updates:
-            overview.update(trainings, {"mnist-fc seed 0"})
-    return text.getvalue()
+    with overview(asked, text) as shown:
+        shown.list_finished()
+        finish(asked.tasks[1])
+        shown.list_finished()
+        shown.list_finished()
+    assert text.getvalue() == (
+        "digits-fc--epochs-3 seed 0 asni-1: accuracy 90.00, nonzeros 2,920  [2 of 3 runs done, about 4 s left]\n"
+    )
 
 
-def test_plain_lines_tell_each_training_once_when_it_is_finished() -> None:
-    before = [training("dense", 10), training("asni-1", 4)]
-    after = [training("dense", 10), training("asni-1", 10)]
-    assert shown(before, after, after, terminal=False).splitlines() == [
-        "1 of 2 trainings done, about 12 s left",
-        "mnist-fc seed 0 asni-1: epoch 4/10  loss 0.5000  accuracy 90.00  nonzeros 8,330  "
-        "[1 of 2 trainings done, about 12 s left]",
-        "mnist-fc seed 0 asni-1: epoch 10/10  loss 0.5000  accuracy 90.00  nonzeros 8,330  "
-        "[2 of 2 trainings done, about 0 s left]",
-    ]
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_run_in_progress_is_shown_by_the_last_line_of_its_log(tmp_path: Path, terminal: bool) -> None:
+    asked = study(tmp_path, "dense", "asni-1")
+    running, waiting = asked.tasks
+    write_epochs(running, 1)
+    running.log.write_text("dense: epoch 1/3  loss 2.0\ndense: epoch 2/3  loss 1.0\n\n")
+    text = io.StringIO()
+    with overview(asked, text, terminal=terminal) as shown:
+        shown.show([running])
+    assert "dense: epoch 2/3  loss 1.0" in text.getvalue()
+    assert "epoch 1/3" not in text.getvalue()
+    assert str(waiting) not in text.getvalue()
+    assert "0 of 2 runs done, about 8 s left" in text.getvalue()
 
 
-def test_a_terminal_shows_the_training_that_each_process_works_on() -> None:
-    trainings = [training("dense", 4), training("asni-1", 0), training("dense", 2, seed=1)]
-    drawn = shown(trainings, terminal=True)
-    assert "mnist-fc seed 0 dense: epoch 4/10" in drawn
-    assert "asni-1" not in drawn
-    assert "seed 1" not in drawn
+def test_a_method_whose_rounds_are_not_known_makes_the_time_left_a_lower_bound(tmp_path: Path) -> None:
+    asked = study(tmp_path, "dense", "lottery")
+    finish(asked.tasks[0])
+    assert "more than 4 s left" in str(overview(asked, io.StringIO()))

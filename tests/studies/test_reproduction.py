@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from asni.errors import AsniError, UsageError
+from asni.methods import VARIANTS
 from asni.recipes import load, names
 from asni.runs.reading import RESULT
-from asni.runs.run import Job
-from asni.studies.reproduction import chosen_rows, jobs_of, length, table
-from asni.studies.study import VARIANTS, investigated
+from asni.runs.run import Experiment
+from asni.studies.reproduction import chosen_rows, table
+from asni.studies.study import Study
 
 RECIPE = load("mnist-fc")
 OWN = """
@@ -61,34 +62,10 @@ def test_a_recipe_of_unknown_data_is_refused_before_anything_is_trained(tmp_path
         chosen_rows([str(tmp_path / "own.toml")])
 
 
-def test_two_files_of_one_name_would_share_directories(tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "own.toml").write_text(OWN)
-    with pytest.raises(UsageError, match="have one name"):
-        chosen_rows([str(tmp_path / folder / "own.toml") for folder in ("a", "b")])
-
-
-@pytest.mark.parametrize(("scale", "epochs"), [(0.2, 10), (0.001, 2), (1.0, 50), (2.0, 100), (0.53, 26)])
-def test_scale_multiplies_the_epochs_down_to_two(scale: float, epochs: int) -> None:
-    assert length(RECIPE, scale=scale).training.epochs == epochs
-
-
-@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), 1e308])
-def test_a_scale_that_is_no_length_is_refused(scale: float) -> None:
-    with pytest.raises(UsageError, match=r"--scale .* must be above 0"):
-        length(RECIPE, scale=scale)
-
-
-def test_epochs_and_scale_exclude_each_other() -> None:
-    with pytest.raises(UsageError, match="choose one"):
-        length(RECIPE, epochs=2, scale=0.2)
-
-
-def finish(job: Job, accuracies: dict[str, float]) -> None:
+def finish(experiment: Experiment, accuracies: dict[str, float]) -> None:
     """As if these variants had been trained."""
     for variant, accuracy in accuracies.items():
-        run = job.run(variant)
+        run = experiment.run(variant)
         run.directory.mkdir(parents=True)
         nonzeros = 266_610 if variant == "dense" else 8_330
         (run.directory / "request.json").write_text(json.dumps(run.request))
@@ -96,19 +73,23 @@ def finish(job: Job, accuracies: dict[str, float]) -> None:
         (run.directory / "result.json").write_text(json.dumps(result))
 
 
-def made(root: Path, seeds: int, *, epochs: int | None = None, steps_per_epoch: int | None = None) -> list[Job]:
-    return jobs_of(RECIPE.override(epochs=epochs, steps_per_epoch=steps_per_epoch), seeds, "fp32", root)
+def made(root: Path, seeds: int, **changes: int) -> Study:
+    return Study({"mnist-fc": RECIPE.override(**changes)}, range(seeds), VARIANTS, "fp32", root)
 
 
-def lines(jobs: list[Job]) -> dict[str, dict[str, Any]]:
-    return {row["variant"]: dict(row) for row in table([(RECIPE, jobs)]).rows}
+def seeds(study: Study) -> list[Experiment]:
+    return study.experiments("mnist-fc")
+
+
+def lines(study: Study) -> dict[str, dict[str, Any]]:
+    return {row["variant"]: dict(row) for row in table(study).rows}
 
 
 def test_the_papers_numbers_stand_beside_ours(tmp_path: Path) -> None:
-    jobs = made(tmp_path, 2)
-    finish(jobs[0], {"dense": 98.0, "asni-1": 96.0, "asni-2": 95.0, "original": 94.0})
-    finish(jobs[1], {"dense": 98.0, "asni-1": 98.0, "asni-2": 97.0, "original": 90.0})
-    rows = lines(jobs)
+    study = made(tmp_path, 2)
+    finish(seeds(study)[0], {"dense": 98.0, "asni-1": 96.0, "asni-2": 95.0, "original": 94.0})
+    finish(seeds(study)[1], {"dense": 98.0, "asni-1": 98.0, "asni-2": 97.0, "original": 90.0})
+    rows = lines(study)
     assert list(rows) == ["dense", "asni-1", "asni-2", "original"]
     asni = rows["asni-1"]
     assert (asni["row"], asni["recipe"], asni["paper_accuracy"], asni["accuracy"]) == (1, "mnist-fc", 96.72, 97.0)
@@ -122,15 +103,15 @@ def test_the_papers_numbers_stand_beside_ours(tmp_path: Path) -> None:
 
 
 def test_a_shortened_row_is_marked_in_data_and_on_the_page(tmp_path: Path) -> None:
-    jobs = made(tmp_path, 1, epochs=10)
-    finish(jobs[0], dict.fromkeys(VARIANTS, 90.0))
-    shown = table([(RECIPE, jobs)])
+    study = made(tmp_path, 1, epochs=10)
+    finish(seeds(study)[0], dict.fromkeys(VARIANTS, 90.0))
+    shown = table(study)
     assert {(row["shortened"], row["epochs"], row["paper_epochs"]) for row in shown.rows} == {(True, 10, 50)}
     assert {cells[-1] for cells in shown.cells} == {"shortened (10 of 50)"}
 
 
 def test_epochs_of_fewer_steps_are_a_shortened_row_too(tmp_path: Path) -> None:
-    shown = table([(RECIPE, made(tmp_path, 1, epochs=50, steps_per_epoch=100))])
+    shown = table(made(tmp_path, 1, epochs=50, steps_per_epoch=100))
     assert {(row["shortened"], row["steps_per_epoch"], row["paper_steps_per_epoch"]) for row in shown.rows} == {
         (True, 100, 1_000)
     }
@@ -138,43 +119,43 @@ def test_epochs_of_fewer_steps_are_a_shortened_row_too(tmp_path: Path) -> None:
 
 
 def test_more_steps_than_the_papers_are_a_lengthened_row_in_fewer_epochs_too(tmp_path: Path) -> None:
-    shown = table([(RECIPE, made(tmp_path, 1, epochs=26, steps_per_epoch=2_000))])
+    shown = table(made(tmp_path, 1, epochs=26, steps_per_epoch=2_000))
     assert {row["shortened"] for row in shown.rows} == {False}
     assert {cells[-1] for cells in shown.cells} == {"lengthened (26 of 50, 2,000 of 1,000 steps each)"}
 
 
 def test_only_seeds_with_all_four_variants_count_so_that_means_stay_paired(tmp_path: Path) -> None:
-    jobs = made(tmp_path, 2)
-    finish(jobs[0], dict.fromkeys(VARIANTS, 90.0))
-    finish(jobs[1], {"dense": 10.0})
-    assert {(row["seeds"], row["accuracy"], row["spread"]) for row in lines(jobs).values()} == {(1, 90.0, None)}
+    study = made(tmp_path, 2)
+    finish(seeds(study)[0], dict.fromkeys(VARIANTS, 90.0))
+    finish(seeds(study)[1], {"dense": 10.0})
+    assert {(row["seeds"], row["accuracy"], row["spread"]) for row in lines(study).values()} == {(1, 90.0, None)}
 
 
 def test_a_row_without_a_finished_seed_has_no_numbers_of_its_own(tmp_path: Path) -> None:
-    shown = table([(RECIPE, made(tmp_path, 1))])
+    shown = table(made(tmp_path, 1))
     assert shown.cells[1] == ["1", "mnist-fc", "asni-1", "96.72", "-", "-", "-", "0", "8,335", "-", "50"]
 
 
 def test_runs_are_in_the_directories_of_investigate(tmp_path: Path) -> None:
-    [_, second] = made(tmp_path, 2, epochs=10)
+    [_, second] = made(tmp_path, 2, epochs=10).experiments("mnist-fc")
     assert second.run("asni-2").directory == tmp_path / "mnist-fc--epochs-10" / "seed-1" / "asni-2"
 
 
 def test_a_result_without_its_numbers_is_named(tmp_path: Path) -> None:
-    jobs = made(tmp_path, 1)
-    finish(jobs[0], dict.fromkeys(VARIANTS, 90.0))
-    (jobs[0].run("asni-1").directory / "result.json").write_text("{}")
+    study = made(tmp_path, 1)
+    finish(seeds(study)[0], dict.fromkeys(VARIANTS, 90.0))
+    (seeds(study)[0].run("asni-1").directory / "result.json").write_text("{}")
     with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy, epochs, .* missing"):
-        table([(RECIPE, jobs)])
+        table(study)
 
 
 @pytest.mark.parametrize("damage", ["null", '"oops"', "true", "NaN", "Infinity"])
 def test_a_damaged_number_is_named_before_anything_is_trained_and_never_shown(tmp_path: Path, damage: str) -> None:
-    jobs = made(tmp_path, 1)
-    finish(jobs[0], {"dense": 90.0, "asni-1": 12.25})
-    path = jobs[0].run("asni-1").directory / "result.json"
+    study = made(tmp_path, 1)
+    finish(seeds(study)[0], {"dense": 90.0, "asni-1": 12.25})
+    path = seeds(study)[0].run("asni-1").directory / "result.json"
     path.write_text(path.read_text().replace("12.25", damage))
     with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy .*Remove its directory to do the work again"):
-        investigated(jobs[0])
+        study.missing()
     with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy .*Remove its directory to do the work again"):
-        table([(RECIPE, jobs)])
+        table(study)

@@ -3,13 +3,36 @@
 import os
 import signal
 import subprocess
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from asni.errors import StoppedError
-from asni.studies.processes import Command, run_all, threads_each
+from asni.recipes import load
+from asni.runs import names
+from asni.studies.overview import Overview
+from asni.studies.side_by_side import LocalProcesses, SideBySide, threads_each
+from asni.studies.study import Study, Task
+
+
+def study(root: Path, *methods: str, seeds: int = 1, epochs: int = 1) -> Study:
+    recipe = load("digits-fc").override(epochs=epochs, steps_per_epoch=3)
+    return Study({"digits-fc": recipe}, range(seeds), methods, "fp32", root)
+
+
+class Watched(Overview):
+    """Remembers which tasks ran side by side, and does something at each look."""
+
+    def __init__(self, tasks: list[Task], act: Callable[[], object] = lambda: None):
+        super().__init__(tasks, quiet=True)
+        self.seen: list[list[str]] = []
+        self.act = act
+
+    def show(self, running: Iterable[Task]) -> None:
+        self.seen.append([task.method.name for task in running])
+        self.act()
 
 
 @pytest.fixture
@@ -26,28 +49,30 @@ def started(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[bytes]]":
     return seen
 
 
-def test_one_that_fails_is_told_in_its_words_and_the_others_go_on(tmp_path: Path) -> None:
-    commands = [
-        Command("wrong", ("investigate", "mnist-cf"), tmp_path / "wrong" / "log.txt"),
-        Command("right", ("--help",), tmp_path / "right" / "log.txt"),
-    ]
-    seen: list[set[str]] = []
-    failures = run_all(commands, 1, seen.append)
-    assert list(failures) == ["wrong"]
-    assert failures["wrong"].startswith("no recipe 'mnist-cf'; did you mean 'mnist-fc'?")
-    assert [names for names in seen if len(names) > 1] == []
-    assert {name for names in seen for name in names} == {"wrong", "right"}
-    assert seen[-1] == set()
+def test_a_run_waits_for_those_that_it_needs_and_a_failure_leaves_the_others(tmp_path: Path) -> None:
+    asked = study(tmp_path, "asni-2", "asni-1", "dense", "magnitude-retrain")
+    dense = asked.tasks[2]
+    dense.run.directory.mkdir(parents=True)
+    (dense.run.directory / names.CHECKPOINT).write_bytes(b"not a checkpoint")
+    watched = Watched(asked.tasks)
+    failures = SideBySide(2, LocalProcesses("cpu")).run(asked.tasks, watched)
+    assert {task.method.name for task in failures} == {"dense", "magnitude-retrain"}
+    assert str(dense.run.checkpoint) in failures[dense]
+    assert "needs dense" in failures[asked.tasks[3]]
+    assert [task.method.name for task in asked.tasks if task.run.finished] == ["asni-2", "asni-1"]
+    assert sorted(watched.seen[0]) == ["asni-1", "dense"]
+    assert not any({"asni-1", "asni-2"} <= {*running} for running in watched.seen)
 
 
-def test_one_that_is_killed_is_told_too(tmp_path: Path, started: "list[subprocess.Popen[bytes]]") -> None:
-    command = Command("killed", ("investigate", "digits-fc", "--out", str(tmp_path)), tmp_path / "log.txt")
+def test_one_that_is_killed_is_named_too(tmp_path: Path, started: "list[subprocess.Popen[bytes]]") -> None:
+    tasks = study(tmp_path, "dense").tasks
 
-    def kill(running: set[str]) -> None:
+    def kill() -> None:
         for process in started:
             process.kill()
 
-    assert run_all([command], 1, kill) == {"killed": "ended by SIGKILL"}
+    watched = Watched(tasks, kill)
+    assert SideBySide(1, LocalProcesses("cpu")).run(tasks, watched) == {tasks[0]: "ended by SIGKILL"}
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
@@ -55,35 +80,33 @@ def test_no_process_is_left_behind_when_the_user_stops(
     tmp_path: Path, started: "list[subprocess.Popen[bytes]]", stop: signal.Signals
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    commands = [
-        Command(name, ("investigate", "digits-fc", "--epochs", "9999", "--out", str(tmp_path)), tmp_path / name)
-        for name in ("first", "second", "third")
-    ]
-    with pytest.raises(StoppedError, match="The same command goes on"):
-        run_all(commands, 2, lambda _: os.kill(os.getpid(), stop))
+    tasks = study(tmp_path, "dense", seeds=3, epochs=9999).tasks
+    with pytest.raises(StoppedError, match="same command resumes"):
+        SideBySide(2, LocalProcesses("cpu")).run(tasks, Watched(tasks, lambda: os.kill(os.getpid(), stop)))
     assert len(started) == 2
     assert all(process.returncode is not None for process in started)
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-@pytest.mark.parametrize(("jobs", "threads"), [(1, [None]), (2, ["4", "4"])])
-def test_few_jobs_share_all_cores_however_many_may_run_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, threads: list[str | None]
+@pytest.mark.parametrize(("seeds", "threads"), [(1, [None]), (2, ["4", "4"])])
+def test_few_runs_share_all_cores_however_many_may_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: int, threads: list[str | None]
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
     start: Any = subprocess.Popen
     given: list[str | None] = []
 
-    def seen(*arguments: Any, env: dict[str, str], **options: Any) -> Any:
+    def seen(arguments: Any, *, env: dict[str, str], **options: Any) -> Any:
         given.append(env.get("OMP_NUM_THREADS"))
-        return start(*arguments, env=env, **options)
+        return start([*arguments[:3], "asni", "--help"], env=env, **options)
 
     monkeypatch.setattr(subprocess, "Popen", seen)
-    run_all([Command(str(job), ("--help",), tmp_path / str(job)) for job in range(jobs)], 8, lambda _: None)
+    tasks = study(tmp_path, "dense", seeds=seeds).tasks
+    assert SideBySide(8, LocalProcesses("cpu")).run(tasks, Watched(tasks)) == {}
     assert given == threads
 
 
-def test_threads_of_all_processes_together_are_no_more_than_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_of_all_processes_are_no_more_than_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
     assert [threads_each(at_once) for at_once in (1, 2, 3, 8, 9)] == [8, 4, 2, 1, 1]

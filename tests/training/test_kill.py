@@ -10,14 +10,14 @@ import torch
 from safetensors.torch import load_file
 
 from asni.methods import METHODS
-from tests.training.training_setup import trainer
+from tests.training.training_setup import experiment, trainer
 
 # Every file is synced before it is renamed, so the n-th sync is a moment in the middle of a write.
 DRIVER = """
 import os, signal, sys
-import asni.training.trainer
+import asni.training.round
 function, moment, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
-module = {"train_step": asni.training, "fsync": os}[function]
+module = {"train_step": asni.training.round, "fsync": os}[function]
 original, calls = getattr(module, function), 0
 def deadly(*arguments, **options):
     global calls
@@ -32,14 +32,14 @@ main()
 """
 
 
-def train(directory: Path, function: str, moment: str, number: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", DRIVER, function, moment, str(number), str(directory)]
+def train(root: Path, function: str, moment: str, number: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", DRIVER, function, moment, str(number), str(root)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return METHODS["asni"](trainer(tmp_path_factory.mktemp("undisturbed"))).directory
+    return METHODS["asni-1"].train(trainer(tmp_path_factory.mktemp("undisturbed"))).directory
 
 
 KILLS = [
@@ -53,11 +53,11 @@ KILLS = [
 
 
 def test_a_run_killed_again_and_again_ends_as_if_nothing_had_happened(tmp_path: Path, undisturbed: Path) -> None:
-    directory = tmp_path / "killed"
+    directory = experiment(tmp_path).home / "asni-1"
     for function, number in KILLS:
-        assert train(directory, function, "SIGKILL", number).returncode == -signal.SIGKILL
+        assert train(tmp_path, function, "SIGKILL", number).returncode == -signal.SIGKILL
         assert not (directory / "result.json").exists()
-    finished = train(directory, "train_step", "SIGKILL", 10**9)
+    finished = train(tmp_path, "train_step", "SIGKILL", 10**9)
     assert finished.returncode == 0, finished.stderr
     for name in ("weights.safetensors", "mask.safetensors", "initial.safetensors"):
         after, expected = load_file(directory / name), load_file(undisturbed / name)

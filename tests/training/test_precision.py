@@ -15,7 +15,7 @@ from asni.methods import METHODS
 from asni.methods.asni import ASNI
 from asni.pruning.masks import count
 from asni.recipes import Recipe
-from asni.runs.run import Job
+from asni.runs.run import Experiment
 from asni.training.processes import make_fabric
 from asni.training.progress import Progress
 from asni.training.trainer import Trainer
@@ -97,8 +97,7 @@ def recipe() -> Recipe:
 
 
 def trainer(home: Path, fabric: Fabric, progress: Progress | None = None) -> Trainer:
-    job = Job(recipe(), 0, "fp32", lambda stage: home / stage)
-    return Trainer(job, fabric, progress or Progress(Console(quiet=True)))
+    return Trainer(Experiment(recipe(), 0, "fp32", home), fabric, progress or Progress(Console(quiet=True)))
 
 
 def half_precision_with_scaler() -> Fabric:
@@ -110,11 +109,11 @@ def half_precision_with_scaler() -> Fabric:
 @pytest.mark.parametrize("make", [lambda: make_fabric("cpu", precision="bf16"), half_precision_with_scaler])
 def test_scaler_statistics_crops_and_warm_up_come_back_bit_for_bit(tmp_path: Path, make: Callable[[], Fabric]) -> None:
     straight = make()
-    unhurt = METHODS["asni"](trainer(tmp_path / "unhurt", straight))
+    unhurt = METHODS["asni-1"].train(trainer(tmp_path / "unhurt", straight))
     with pytest.raises(StoppedError):
-        METHODS["asni"](trainer(tmp_path / "stopped", make(), StopAfter(13)))
+        METHODS["asni-1"].train(trainer(tmp_path / "stopped", make(), StopAfter(13)))
     resumed = make()
-    stopped = METHODS["asni"](trainer(tmp_path / "stopped", resumed))
+    stopped = METHODS["asni-1"].train(trainer(tmp_path / "stopped", resumed))
     assert equal(stopped.weights, unhurt.weights)
     assert equal(stopped.masks, unhurt.masks)
     assert "1.running_var" in unhurt.weights
@@ -125,7 +124,7 @@ def test_scaler_statistics_crops_and_warm_up_come_back_bit_for_bit(tmp_path: Pat
 
 def test_bf16_is_another_training_with_the_same_nonzeros(tmp_path: Path) -> None:
     single, half = (
-        METHODS["asni"](trainer(tmp_path / precision, make_fabric("cpu", precision=precision)))
+        METHODS["asni-1"].train(trainer(tmp_path / precision, make_fabric("cpu", precision=precision)))
         for precision in ("fp32", "bf16")
     )
     assert single.result["nonzeros"] == half.result["nonzeros"]
@@ -144,6 +143,6 @@ def test_fp16_without_cuda_is_refused(device: str) -> None:
 def test_steps_that_the_scaler_skips_do_not_delay_the_pruning_beyond_the_end(tmp_path: Path, epochs: int) -> None:
     short = recipe().override(epochs=epochs, steps_per_epoch=3)
     fabric = half_precision_with_scaler()
-    trained = Trainer(Job(short, 0, "fp32", tmp_path.joinpath), fabric, Progress(Console(quiet=True)))
-    assert count(METHODS["asni"](trained).masks) == trained.keep
+    trained = Trainer(Experiment(short, 0, "fp32", tmp_path), fabric, Progress(Console(quiet=True)))
+    assert count(METHODS["asni-1"].train(trained).masks) == trained.keep
     assert fabric.strategy.precision.state_dict()["scale"] < FIRST_SCALE, "steps were skipped"

@@ -13,8 +13,8 @@ from torch.multiprocessing.spawn import spawn
 from asni import recipes
 from asni.errors import AsniError, ElsewhereError, UsageError
 from asni.pruning.hold import Hold
-from asni.runs.run import Job
-from asni.training.processes import make_fabric, together
+from asni.runs.run import Experiment
+from asni.training.processes import fail_together, make_fabric
 from asni.training.progress import Progress
 from asni.training.trainer import Trainer
 
@@ -55,15 +55,15 @@ def an_error_of_one_is_told_by_process_0(fabric: Fabric) -> None:
 
 
 def fail_in_process_1(fabric: Fabric) -> None:
-    with together(fabric):
+    with fail_together(fabric):
         if not fabric.is_global_zero:
             raise AsniError("broken")
 
 
 def a_batch_without_a_share_for_everyone_is_refused(fabric: Fabric) -> None:
-    job = Job(recipes.load("digits-fc").override(batch_size=1), 0, "fp32", lambda stage: Path(stage))
+    experiment = Experiment(recipes.load("digits-fc").override(batch_size=1), 0, "fp32", Path("runs"))
     with pytest.raises(UsageError, match="batch_size = 1 cannot be shared by 2 processes"):
-        Trainer(job, fabric, Progress(quiet=True))
+        Trainer(experiment, fabric, Progress(quiet=True))
 
 
 def test_devices_that_torchrun_did_not_start_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from asni.errors import AsniError, StoppedError, UsageError
 from asni.files import write_checkpoint, write_json
-from asni.methods import METHODS
+from asni.methods import METHODS, VARIANTS
 from asni.pruning.hold import Hold
 from asni.studies.plan import plan
 from asni.training.progress import Progress
-from tests.training.training_setup import StopAfter, job, short_digits, trainer
+from tests.training.training_setup import StopAfter, experiment, short_digits, trainer
 
 
 def looks_at_values(shape: tuple[int, int, int], classes: int) -> nn.Module:
@@ -35,40 +35,40 @@ def equal(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
 
 @pytest.fixture(scope="module")
 def investigation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("investigation")
-    for method in ("dense", "asni", "asni-2", "original"):
-        METHODS[method](trainer(home))
-    return home
+    root = tmp_path_factory.mktemp("investigation")
+    for method in VARIANTS:
+        METHODS[method].train(trainer(root))
+    return root
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 5])
 def test_a_training_ends_with_the_nonzeros_of_its_plan(tmp_path: Path, epochs: int) -> None:
     recipe = short_digits(epochs)
-    run = METHODS["asni"](trainer(tmp_path, recipe))
+    run = METHODS["asni-1"].train(trainer(tmp_path, recipe))
     assert run.result["nonzeros"] == plan(recipe)["nonzeros"] == 2920
     assert sum(int(mask.sum()) for mask in run.masks.values()) == 2920 - 410
     assert all((run.weights[name][~mask] == 0).all() for name, mask in run.masks.items())
 
 
 def test_the_metrics_follow_the_planned_schedule(investigation: Path) -> None:
-    lines = (investigation / "asni-1" / "metrics.jsonl").read_text().splitlines()
+    lines = (experiment(investigation).home / "asni-1" / "metrics.jsonl").read_text().splitlines()
     planned = [entry["nonzeros"] for entry in plan(short_digits())["schedule"]]
     assert [json.loads(line)["nonzeros"] for line in lines] == planned
 
 
 def test_one_seed_gives_all_variants_the_same_start(investigation: Path) -> None:
-    dense, sparse, control = (job(investigation).run(stage) for stage in ("dense", "asni-1", "original"))
+    dense, sparse, control = (experiment(investigation).run(stage) for stage in ("dense", "asni-1", "original"))
     assert equal(dense.initial, sparse.initial)
     assert equal(sparse.initial, control.initial)
 
 
 def test_another_seed_gives_another_start(tmp_path: Path, investigation: Path) -> None:
-    other = METHODS["dense"](trainer(tmp_path, short_digits(1), seed=1))
-    assert not equal(other.initial, job(investigation).run("dense").initial)
+    other = METHODS["dense"].train(trainer(tmp_path, short_digits(1), seed=1))
+    assert not equal(other.initial, experiment(investigation).run("dense").initial)
 
 
 def test_asni_2_starts_from_two_numbers_a_layer_under_the_mask_of_asni_1(investigation: Path) -> None:
-    sparse, amenable = (job(investigation).run(stage) for stage in ("asni-1", "asni-2"))
+    sparse, amenable = (experiment(investigation).run(stage) for stage in ("asni-1", "asni-2"))
     centroids = json.loads((amenable.directory / "centroids.json").read_text())
     assert equal(amenable.masks, sparse.masks)
     for name, mask in sparse.masks.items():
@@ -80,13 +80,13 @@ def test_asni_2_starts_from_two_numbers_a_layer_under_the_mask_of_asni_1(investi
 
 
 def test_the_control_trains_the_same_mask(investigation: Path) -> None:
-    sparse, control = (job(investigation).run(stage) for stage in ("asni-1", "original"))
+    sparse, control = (experiment(investigation).run(stage) for stage in ("asni-1", "original"))
     assert equal(control.masks, sparse.masks)
     assert all((control.weights[name][~mask] == 0).all() for name, mask in sparse.masks.items())
 
 
 def test_a_run_records_what_made_it(investigation: Path) -> None:
-    directory = investigation / "asni-1"
+    directory = experiment(investigation).home / "asni-1"
     assert json.loads((directory / "request.json").read_text())["recipe"]["training"]["epochs"] == 4
     recorded = json.loads((directory / "environment.json").read_text())
     assert (recorded["torch"], recorded["threads"]) == (torch.__version__, 1)
@@ -96,27 +96,28 @@ def test_a_run_records_what_made_it(investigation: Path) -> None:
 def test_finished_work_is_not_done_again(investigation: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in investigation.rglob("*.safetensors")}
     console = Console(record=True, quiet=True)
-    METHODS["asni-2"](trainer(investigation, progress=Progress(console)))
+    METHODS["asni-2"].train(trainer(investigation, progress=Progress(console)))
     assert {path: path.stat().st_mtime_ns for path in investigation.rglob("*.safetensors")} == before
 
 
 def test_a_directory_with_another_request_is_refused_by_the_difference(investigation: Path) -> None:
-    with pytest.raises(AsniError, match=r"recipe\.training\.epochs is 4 there, 5 now"):
-        METHODS["dense"](trainer(investigation, short_digits(5)))
+    other = short_digits().model_copy(update={"title": "another"})
+    with pytest.raises(AsniError, match=r"recipe\.title is .* there, 'another' now"):
+        METHODS["dense"].train(trainer(investigation, other))
 
 
 def test_a_second_process_in_the_same_directory_is_refused(tmp_path: Path) -> None:
-    run = job(tmp_path).run("dense")
-    with run.locked(), pytest.raises(AsniError, match="another process is working in"):
-        METHODS["dense"](trainer(tmp_path))
+    run = experiment(tmp_path).run("dense")
+    with run.locked(), pytest.raises(AsniError, match="another process is training in"):
+        METHODS["dense"].train(trainer(tmp_path))
 
 
 def test_a_finished_run_is_used_while_another_process_holds_it_or_the_disk_cannot_be_written(
     investigation: Path,
 ) -> None:
-    run = job(investigation).run("dense")
+    run = experiment(investigation).run("dense")
     with run.locked():
-        assert METHODS["dense"](trainer(investigation)).result == run.result
+        assert METHODS["dense"].train(trainer(investigation)).result == run.result
 
 
 @pytest.mark.parametrize(
@@ -129,14 +130,14 @@ def test_a_finished_run_is_used_while_another_process_holds_it_or_the_disk_canno
 )
 def test_a_checkpoint_of_something_else_is_named(tmp_path: Path, foreign: dict[str, Any]) -> None:
     with pytest.raises(StoppedError):
-        METHODS["asni"](trainer(tmp_path, progress=StopAfter(40)))
-    write_checkpoint(tmp_path / "asni-1" / "checkpoint.pt", foreign)
+        METHODS["asni-1"].train(trainer(tmp_path, progress=StopAfter(40)))
+    write_checkpoint(experiment(tmp_path).run("asni-1").checkpoint, foreign)
     with pytest.raises(AsniError, match=r"checkpoint\.pt does not fit .*Remove it to train from the start again"):
-        METHODS["asni"](trainer(tmp_path))
+        METHODS["asni-1"].train(trainer(tmp_path))
 
 
 def test_a_result_of_something_else_is_named(tmp_path: Path) -> None:
-    run = METHODS["dense"](trainer(tmp_path, short_digits(1)))
+    run = METHODS["dense"].train(trainer(tmp_path, short_digits(1)))
     write_json(run.directory / "result.json", {"accuracy": 100.0})
     with pytest.raises(AsniError, match=r"result\.json: epochs, nonzeros, .* missing.*Remove its directory"):
         _ = run.result
@@ -145,10 +146,10 @@ def test_a_result_of_something_else_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("step", [1, 30, 31, 75, 120])
 def test_ctrl_c_keeps_the_work_and_says_how_to_go_on(tmp_path: Path, investigation: Path, step: int) -> None:
     epoch = (step - 1) // 30 + 1
-    with pytest.raises(StoppedError, match=rf"stopped in epoch {epoch} of 4 .* The same command goes on"):
-        METHODS["asni"](trainer(tmp_path, progress=StopAfter(step)))
-    resumed = METHODS["asni"](trainer(tmp_path))
-    undisturbed = job(investigation).run("asni-1")
+    with pytest.raises(StoppedError, match=rf"stopped in epoch {epoch} of 4 .*resumes in epoch {epoch}"):
+        METHODS["asni-1"].train(trainer(tmp_path, progress=StopAfter(step)))
+    resumed = METHODS["asni-1"].train(trainer(tmp_path))
+    undisturbed = experiment(investigation).run("asni-1")
     assert equal(resumed.weights, undisturbed.weights)
     assert equal(resumed.masks, undisturbed.masks)
     assert [_without_seconds(line) for line in _metrics(resumed.directory)] == [
@@ -181,16 +182,16 @@ def test_a_loss_that_turns_nan_names_epoch_and_step_and_keeps_the_checkpoint(tmp
 
     with pytest.raises(AsniError, match=r"the loss of broken is nan in epoch 2, step 11\. The checkpoint .* is kept"):
         trainer(tmp_path).train("broken", poisoned)
-    checkpoint = torch.load(tmp_path / "broken" / "checkpoint.pt", weights_only=True)
+    checkpoint = torch.load(experiment(tmp_path).run("broken").checkpoint, weights_only=True)
     assert len(checkpoint["metrics"]) == 1
     assert all(torch.isfinite(value).all() for value in checkpoint["model"].values())
-    assert not (tmp_path / "broken" / "result.json").exists()
+    assert not (experiment(tmp_path).home / "broken" / "result.json").exists()
 
 
 def test_nan_weights_at_a_pruning_are_told_as_a_loss_too(tmp_path: Path) -> None:
     recipe = short_digits().override(lr=1e30)
     with pytest.raises(AsniError, match=re.compile(r"the loss of asni-1 is (nan|inf) in epoch 1, step \d+\. Try")):
-        METHODS["asni"](trainer(tmp_path, recipe))
+        METHODS["asni-1"].train(trainer(tmp_path, recipe))
 
 
 def test_a_batch_larger_than_the_data_is_refused(tmp_path: Path) -> None:
@@ -200,4 +201,4 @@ def test_a_batch_larger_than_the_data_is_refused(tmp_path: Path) -> None:
 
 def test_a_sparsity_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"a sparsity of 0.999999 leaves none of 50,200 weights"):
-        METHODS["str"](trainer(tmp_path, short_digits().override(sparsity=0.999999)))
+        METHODS["str"].train(trainer(tmp_path, short_digits().override(sparsity=0.999999)))

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from asni import recipes
 from asni.recipes import Recipe
-from asni.runs.run import Job
+from asni.runs.run import Experiment
 from asni.training.processes import make_fabric
 from asni.training.progress import Bar, Progress
 from asni.training.trainer import Trainer
@@ -19,12 +19,12 @@ def short_digits(epochs: int = 4) -> Recipe:
     return recipes.load("digits-fc").override(epochs=epochs)
 
 
-def job(home: Path, recipe: Recipe | None = None, seed: int = 0) -> Job:
-    return Job(recipe or short_digits(), seed, "fp32", lambda stage: home / stage)
+def experiment(root: Path, recipe: Recipe | None = None, seed: int = 0) -> Experiment:
+    return Experiment(recipe or short_digits(), seed, "fp32", root)
 
 
-def trainer(home: Path, recipe: Recipe | None = None, seed: int = 0, progress: Progress | None = None) -> Trainer:
-    return Trainer(job(home, recipe, seed), make_fabric("cpu"), progress or Progress(Console(quiet=True)))
+def trainer(root: Path, recipe: Recipe | None = None, seed: int = 0, progress: Progress | None = None) -> Trainer:
+    return Trainer(experiment(root, recipe, seed), make_fabric("cpu"), progress or Progress(Console(quiet=True)))
 
 
 class StopAfter(Progress):

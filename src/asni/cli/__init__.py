@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import typer
 
-from asni.cli import comparison, data, packing, recipes, report, reproduction, training
+from asni.cli import data, packing, recipes, report, studies, training
 from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError
 from asni.training.processes import is_lost_peer, rank
 
@@ -17,12 +17,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(recipes.recipes)
+app.command()(recipes.methods)
 app.command()(recipes.plan)
 app.add_typer(data.app, name="data")
 app.command()(training.train)
-app.command()(training.investigate)
-app.command()(reproduction.reproduce)
-app.command()(comparison.compare)
+app.command()(studies.investigate)
+app.command()(studies.reproduce)
+app.command()(studies.compare)
 app.command()(report.report)
 app.command()(packing.pack)
 app.command()(packing.unpack)
@@ -64,7 +65,7 @@ def _printable(text: str) -> str:
 def _fail_without_peer() -> NoReturn:
     print(
         f"asni: {_who()}another process of this training was lost. "
-        "The same command goes on from the last epoch that was finished.",
+        "The same command resumes from the last finished epoch.",
         file=sys.stderr,
         flush=True,
     )

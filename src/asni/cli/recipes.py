@@ -1,9 +1,13 @@
 """Looking before training: the recipes and their plans."""
 
-from asni.cli.options import AsJson, BatchSize, Epochs, RecipeName, Sparsity, StepsPerEpoch
+from dataclasses import asdict
+
+from asni.cli.grouping import with_options
+from asni.cli.options import AsJson, Changes, RecipeName
 from asni.cli.output import print_json, print_table
+from asni.methods import METHODS
 from asni.recipes import load, names
-from asni.studies.tables import number
+from asni.studies.tables import hundredths, number
 
 
 def recipes(as_json: AsJson = False) -> None:
@@ -32,24 +36,45 @@ def recipes(as_json: AsJson = False) -> None:
     )
 
 
-def plan(
-    recipe: RecipeName,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    sparsity: Sparsity = None,
-    steps_per_epoch: StepsPerEpoch = None,
-    as_json: AsJson = False,
-) -> None:
+def methods(as_json: AsJson = False) -> None:
+    """The methods, with the paper of each and the number of trainings that it takes.
+
+    Example: asni methods
+    """
+    if as_json:
+        shown = ("name", "title", "task", "paper", "imagenet", "needs")
+        print_json(
+            [{**{key: asdict(each)[key] for key in shown}, "trainings": each.trainings} for each in METHODS.values()]
+        )
+        return
+    print_table(
+        ["method", "title", "paper", "task", "trainings", "ImageNet %"],
+        [
+            [
+                each.name,
+                each.title,
+                each.paper,
+                number(each.task),
+                "varies" if each.trainings is None else number(each.trainings),
+                hundredths(each.imagenet),
+            ]
+            for each in METHODS.values()
+        ],
+        names=(True, True, True, False, False, False),
+    )
+    print("task 1: an accurate sparse network. task 2: one that can be trained from its start.")
+    print("ImageNet %: the paper's top-1 of ResNet-50 with 80 % of its parameters pruned.")
+
+
+@with_options
+def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
     """The schedule epoch by epoch, steps and final nonzeros, before any training.
 
     Example: asni plan mnist-fc --epochs 10
     """
     from asni.studies.plan import plan as planned
 
-    asked = load(recipe).override(
-        epochs=epochs, batch_size=batch_size, sparsity=sparsity, steps_per_epoch=steps_per_epoch
-    )
-    facts = planned(asked)
+    facts = planned(load(recipe).override(**changes))
     if as_json:
         print_json(facts)
         return

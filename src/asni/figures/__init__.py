@@ -2,13 +2,11 @@
 
 from asni.figures.epochs import schedule, training
 from asni.figures.investigate import investigation
-from asni.figures.methods import accuracy_by_nonzeros
 from asni.figures.sparsity import layer_sparsity
 from asni.figures.style import save
 from asni.figures.weights import layer_distributions, network_distribution
 
 __all__ = [
-    "accuracy_by_nonzeros",
     "investigation",
     "layer_distributions",
     "layer_sparsity",

@@ -7,8 +7,8 @@ from asni.figures.epochs import schedule, training
 from asni.figures.sparsity import layer_sparsity
 from asni.figures.style import save
 from asni.figures.weights import layer_distributions, network_distribution
+from asni.methods import UNTOUCHED, VARIANTS
 from asni.runs import reading
-from asni.studies.study import UNTOUCHED, VARIANTS
 
 
 def investigation(root: Path, out: Path) -> list[Path]:

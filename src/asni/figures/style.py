@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asni.files import write_atomically
+from asni.methods import title
 
 # Okabe and Ito's palette: https://jfly.uni-koeln.de/color/
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
@@ -65,24 +66,11 @@ _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 # Every further round of the colours moves on by one in dashes and markers: 49 looks, no two alike.
 _LOOKS = [Look(_COLOURS[i % 7], _DASHES[(i + i // 7) % 7], _MARKERS[(i + i // 7) % 7]) for i in range(49)]
 _FIXED = {
-    "asni": _LOOKS[0],
     "asni-1": _LOOKS[0],
     "dense": _LOOKS[1],
     "asni-2": _LOOKS[2],
     "original": _LOOKS[3],
     "initial": _LOOKS[4],
-}
-_TITLES = {
-    "asni": "ASNI-I",
-    "asni-1": "ASNI-I",
-    "asni-2": "ASNI-II",
-    "original": "original initialisation",
-    "gmp": "GMP",
-    "str": "STR",
-    "rigl": "RigL",
-    "snip": "SNIP",
-    "grasp": "GraSP",
-    "synflow": "SynFlow",
 }
 
 
@@ -91,15 +79,6 @@ def looks(names: Sequence[str]) -> list[Look]:
     taken = [_FIXED[name] for name in names if name in _FIXED]
     free = cycle(look for look in _LOOKS if look not in taken)
     return [_FIXED[name] if name in _FIXED else next(free) for name in names]
-
-
-def title(name: str) -> str:
-    """The name a reader of the paper expects.
-
-    >>> title("asni-2"), title("snip")
-    ('ASNI-II', 'SNIP')
-    """
-    return _TITLES.get(name, name)
 
 
 def plain(text: str) -> str:

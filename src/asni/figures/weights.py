@@ -14,7 +14,7 @@ from matplotlib.transforms import Bbox
 from asni.errors import AsniError, unknown
 from asni.figures import style
 from asni.figures.distributions import Histogram, Layer, histogram, layers, surviving
-from asni.runs import reading
+from asni.runs import names, reading
 
 SHOWN = 0.995  # of the weights: the few beyond would squeeze all others into the middle
 _HALF_LABEL = 0.17  # inches: half of "-0.0012" at the size it is written
@@ -118,7 +118,7 @@ def network_distribution(sets: Mapping[str, Path]) -> Figure:
 
 def _network_histogram(name: str, run: Path) -> Histogram:
     if name == "initial":
-        return histogram(reading.weights(run, "initial.safetensors").values())
+        return histogram(reading.weights(run, names.INITIAL).values())
     return histogram(surviving(*reading.masked_weights(run)).values())
 
 

@@ -1,52 +1,104 @@
-"""The methods by name: each trains in as many rounds as it needs and returns the run of the last one."""
+"""The methods by name: one file each, one record here.
 
-from collections.abc import Callable
+A method is a function of a `Trainer`. It trains in as many rounds as it needs, each by `trainer.train(stage,
+make_pruner, start=...)`, and returns the run of the last one, whose stage has the method's name. Rounds of one name are
+trained once and shared: ASNI-II and its control use the same ASNI-I run. Every method ends with the recipe's nonzeros,
+but for STR, which has no sparsity target and searches for them.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
-
-from asni.methods.amenable import asni_2, original
-from asni.methods.asni import asni_1
-from asni.methods.continuous import continuous
-from asni.methods.controls import control_fresh, control_mask, control_signs
-from asni.methods.dense import dense
-from asni.methods.early_bird import early_bird
-from asni.methods.gmp import gmp
-from asni.methods.grasp import grasp
-from asni.methods.lottery import lottery, lottery_layerwise, lottery_rewind
-from asni.methods.magnitude import magnitude
-from asni.methods.random_mask import random_mask
-from asni.methods.retraining import magnitude_retrain, magnitude_rewind
-from asni.methods.rigl import rigl, rigl_uniform, set_
-from asni.methods.snip import snip
-from asni.methods.soft_threshold import soft_threshold
-from asni.methods.synflow import synflow
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
     from asni.training.trainer import Trainer
 
-METHODS: "dict[str, Callable[[Trainer], Run]]" = {
-    "dense": dense,
-    "asni": asni_1,
-    "asni-2": asni_2,
-    "original": original,
-    "gmp": gmp,
-    "magnitude": magnitude,
-    "rigl": rigl,
-    "rigl-uniform": rigl_uniform,
-    "set": set_,
-    "str": soft_threshold,
-    "continuous": continuous,
-    "control-fresh": control_fresh,
-    "control-signs": control_signs,
-    "control-mask": control_mask,
-    "lottery": lottery,
-    "lottery-layerwise": lottery_layerwise,
-    "lottery-rewind": lottery_rewind,
-    "magnitude-rewind": magnitude_rewind,
-    "magnitude-retrain": magnitude_retrain,
-    "snip": snip,
-    "grasp": grasp,
-    "synflow": synflow,
-    "early-bird": early_bird,
-    "random": random_mask,
+VARIANTS = ("dense", "asni-1", "asni-2", "original")
+"""The four columns of the paper's Table 2."""
+
+UNTOUCHED = ("dense", "asni-1", "original")
+"""Those that start from the network's own initial values; ASNI-II starts from its centroids."""
+
+ACCURATE, TRAINABLE = 1, 2
+"""The paper's two tasks: an accurate sparse network (Table 3), and one that can be trained from its start (Table 4)."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """What is known of a method before it is trained.
+
+    `imagenet` is the paper's top-1 percent of ResNet-50 with 80 % of its parameters pruned (Tables 3 and 4).
+    `needs` are methods whose run it starts from, `rounds` the trainings of its own (None: it depends).
+    """
+
+    name: str
+    title: str
+    task: int
+    function: str
+    paper: str
+    imagenet: float | None = None
+    needs: tuple[str, ...] = ()
+    rounds: int | None = 1
+
+    def train(self, trainer: "Trainer") -> "Run":
+        """Train all rounds that are missing; the run of the last one."""
+        module, _, function = self.function.partition(":")
+        trainer.begin(self.name)
+        run: Run = getattr(import_module(f"asni.methods.{module}"), function)(trainer)
+        return run
+
+    @property
+    def trainings(self) -> int | None:
+        """How many trainings it takes from nothing."""
+        return None if self.rounds is None else self.rounds + sum(METHODS[name].trainings or 0 for name in self.needs)
+
+
+_ASNI = "Damadi, Nouri and Pirsiavash"
+_FROM_DENSE, _FROM_SPARSE = ("dense",), ("asni-1",)
+
+# fmt: off
+METHODS = {
+    method.name: method
+    for method in (
+        Method("dense", "dense", ACCURATE, "dense:dense", "the network as it is"),
+        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23),
+        Method("asni-2", "ASNI-II", TRAINABLE, "amenable:asni_2", _ASNI, 75.17, _FROM_SPARSE),
+        Method("original", "original initialisation", TRAINABLE, "amenable:original", _ASNI, None, _FROM_SPARSE),
+        Method("gmp", "GMP", ACCURATE, "gmp:gmp", "Zhu and Gupta 2017", 74.68),
+        Method("magnitude", "magnitude", ACCURATE, "magnitude:magnitude", "Han et al. 2015"),
+        Method("rigl", "RigL", ACCURATE, "rigl:rigl", "Evci et al. 2020", 74.55),
+        Method("rigl-uniform", "RigL, uniform", ACCURATE, "rigl:rigl_uniform", "Evci et al. 2020"),
+        Method("set", "SET", ACCURATE, "rigl:set_", "Mocanu et al. 2018"),
+        Method("str", "STR", ACCURATE, "soft_threshold:soft_threshold", "Kusupati et al. 2020", 74.87, (), None),
+        Method("continuous", "continuous", ACCURATE, "continuous:continuous", "Savarese et al. 2019"),
+        Method("control-fresh", "fresh values", TRAINABLE, "controls:control_fresh", "control", None, _FROM_SPARSE),
+        Method("control-signs", "shuffled signs", TRAINABLE, "controls:control_signs", "control", None, _FROM_SPARSE),
+        Method("control-mask", "shuffled mask", TRAINABLE, "controls:control_mask", "control", None, _FROM_SPARSE),
+        Method("lottery", "lottery", TRAINABLE, "lottery:lottery",
+               "Frankle and Carbin 2019", None, _FROM_DENSE, None),
+        Method("lottery-layerwise", "lottery, layer-wise", TRAINABLE, "lottery:lottery_layerwise",
+               "Frankle and Carbin 2019", None, _FROM_DENSE, None),
+        Method("lottery-rewind", "lottery, rewound", TRAINABLE, "lottery:lottery_rewind",
+               "Frankle et al. 2019", None, _FROM_DENSE, None),
+        Method("magnitude-rewind", "magnitude, rewound", TRAINABLE, "retraining:magnitude_rewind",
+               "Frankle et al. 2020", 73.33, _FROM_DENSE, 2),
+        Method("magnitude-retrain", "magnitude, retrained", TRAINABLE, "retraining:magnitude_retrain",
+               "Frankle et al. 2021", 75.12, _FROM_DENSE),
+        Method("snip", "SNIP", TRAINABLE, "snip:snip", "Lee, Ajanthan and Torr 2019", 69.29),
+        Method("grasp", "GraSP", TRAINABLE, "grasp:grasp", "Wang, Zhang and Grosse 2020", 71.56),
+        Method("synflow", "SynFlow", TRAINABLE, "synflow:synflow", "Tanaka et al. 2020"),
+        Method("early-bird", "Early-Bird", TRAINABLE, "early_bird:early_bird", "You et al. 2020"),
+        Method("random", "random", TRAINABLE, "random_mask:random_mask", "control"),
+    )
 }
+# fmt: on
+
+
+def title(name: str) -> str:
+    """The name that a reader of the papers expects.
+
+    >>> title("asni-2"), title("lottery-round-3")
+    ('ASNI-II', 'lottery-round-3')
+    """
+    return METHODS[name].title if name in METHODS else name

@@ -12,6 +12,7 @@ from asni.methods.asni import asni_1
 from asni.networks.initial import reset_biases_and_norms
 from asni.pruning.hold import Hold
 from asni.pruning.masks import Masks, nonzero_masks, prunable, require_fitting
+from asni.runs import names
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
@@ -73,7 +74,7 @@ def asni_2(trainer: "Trainer") -> "Run":
 
     def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
         if trainer.fabric.is_global_zero:
-            write_json(trainer.job.directory_of("asni-2") / "centroids.json", layers)
+            write_json(trainer.experiment.home / "asni-2" / names.CENTROIDS, layers)
         return Hold(model, optimizer, numbers.mask)
 
     return trainer.train("asni-2", plug, start=numbers.theta_0)

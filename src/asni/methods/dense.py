@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from asni.runs import names
+
 if TYPE_CHECKING:
     from asni.runs.run import Run
     from asni.training.trainer import Trainer
@@ -14,4 +16,5 @@ def dense(trainer: "Trainer") -> "Run":
 
 def dense_until(trainer: "Trainer", step: int) -> "Run":
     """The first steps of that very training once more, so that where it stood after them is known."""
-    return trainer.train(f"dense-until-{step}", lambda model, optimizer: None, steps=trainer.steps[:step])
+    stage = names.dense_until_name(step)
+    return trainer.train(stage, lambda model, optimizer: None, method="dense", steps=trainer.steps[:step])

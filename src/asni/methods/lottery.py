@@ -22,6 +22,7 @@ from asni.errors import UsageError
 from asni.methods.dense import dense
 from asni.methods.tickets import REWIND, Prune, globally, pruned, rewind
 from asni.pruning.masks import Masks, keep_largest, prunable
+from asni.runs import names
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
@@ -55,7 +56,8 @@ def _rounds(
     run = dense(trainer)
     for number, alive in enumerate(earlier, 2):
         plug = pruned(run, alive, prune)
-        run = trainer.train(f"{name}-round-{number}", plug, start=start, steps=steps, settings=settings)
+        stage = names.round_name(name, number)
+        run = trainer.train(stage, plug, method=name, start=start, steps=steps, settings=settings)
     return trainer.train(name, pruned(run, last, prune), start=start, steps=steps, settings=settings)
 
 

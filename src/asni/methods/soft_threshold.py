@@ -12,6 +12,7 @@ from asni.methods.search import search
 from asni.pruning.masks import Masks, count
 from asni.pruning.pruner import trained_weights
 from asni.pruning.reparameterised import Reparameterised
+from asni.runs import names
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
@@ -82,9 +83,12 @@ def soft_threshold(trainer: "Trainer") -> "Run":
 
     def weights_at(earlier: float) -> int:
         decay = slowest * 10**earlier
-        stage = f"str-search-{len(trainings) + 1}"
+        stage = names.search_name("str", len(trainings) + 1)
         run = trainer.train(
-            stage, lambda model, optimizer: STR(model, optimizer, decay=decay), settings={"decay": decay}
+            stage,
+            lambda model, optimizer: STR(model, optimizer, decay=decay),
+            method="str",
+            settings={"decay": decay},
         )
         weights = count(run.masks)
         trainings.append({"decay": decay, "weights": weights, "steps": run.result["steps"]})
@@ -93,10 +97,10 @@ def soft_threshold(trainer: "Trainer") -> "Run":
     # From a threshold that rises only at the very end to one that is there after a tenth of the training.
     search(weights_at, trainer.keep, low=0, high=1, tolerance=TOLERANCE)
     settings = {"decay": trainings[-1]["decay"]}
-    if trainer.fabric.is_global_zero and not trainer.job.run("str", settings).finished:
+    if trainer.fabric.is_global_zero and not trainer.experiment.run("str", settings=settings).finished:
         found = {"wanted": trainer.keep, "trainings": trainings}
-        write_json(trainer.job.directory_of("str") / "search.json", found)
-    return trainer.take("str", f"str-search-{len(trainings)}", settings)
+        write_json(trainer.experiment.home / "str" / names.SEARCH, found)
+    return trainer.adopt("str", names.search_name("str", len(trainings)), settings)
 
 
 def slowest_decay(trainer: "Trainer") -> float:

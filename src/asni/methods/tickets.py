@@ -13,7 +13,8 @@ from asni.pruning.masks import Masks, keep_largest, prunable
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
-    from asni.training.trainer import Plug, Trainer
+    from asni.training.round import Plug
+    from asni.training.trainer import Trainer
 
 Prune = Callable[[Mapping[str, Tensor], int, Masks | None], Masks]
 """Which weights live: how many of the given ones, of those that lived before."""

@@ -8,13 +8,14 @@ from asni.packing.rebuilding import rebuild, require_trust
 def accuracy_before_and_after(run: Path, packed: Path, *, trust_code: bool = False) -> tuple[float, float]:
     """Percent of the run's test images that its own weights recognise, and that the packed ones do."""
     from asni import datasets
-    from asni.files import read_json, read_tensors
+    from asni.files import read_tensors
+    from asni.runs import names, reading
     from asni.training.evaluation import accuracy
 
-    recipe = read_json(run / "request.json")["recipe"]
-    require_trust(recipe["network"], trust_code, str(run))
-    dataset = datasets.load(recipe["dataset"])
+    recipe = reading.recipe(run)
+    require_trust(recipe.network, trust_code, str(run))
+    dataset = datasets.load(recipe.dataset)
     model = rebuild(packed, trust_code=trust_code)
     after = accuracy(model, dataset)
-    model.load_state_dict(read_tensors(run / "weights.safetensors"))
+    model.load_state_dict(read_tensors(run / names.WEIGHTS))
     return accuracy(model, dataset), after

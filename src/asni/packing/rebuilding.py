@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from asni.errors import PackError
 from asni.packing.convert import to_torch
 from asni.packing.reading import Packed, read
+from asni.runs import names
 
 if TYPE_CHECKING:
     from torch import nn
@@ -70,8 +71,9 @@ def train_from(trainer: "Trainer", path: str | Path) -> "Run":
     packed = read(path)
     model = trainer.network()
     fill(model, packed)
-    # The stage names the content, so that two files never pass for one and the same run.
-    return trainer.train(f"from-{packed.content:08x}", Hold, start=model.state_dict())
+    checksum = f"{packed.content:08x}"
+    stage = names.from_file_name(checksum)
+    return trainer.train(stage, Hold, start=model.state_dict(), settings={"packed_file": checksum})
 
 
 def require_trust(network: str, trusted: bool, source: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from asni.errors import PackError
 from asni.packing.convert import read_safetensors, read_state_dict
 from asni.packing.dtypes import Tensor
+from asni.runs import names
 
 _SECTIONS = ("training", "pruning", "overrides")
 
@@ -33,22 +34,23 @@ def read_source(path: Path, mode: str) -> Source:
 def _read_run(directory: Path, mode: str) -> Source:
     from asni.runs import reading
 
-    if not (directory / "result.json").exists():
-        raise PackError(f"{directory} is not a finished run: there is no result.json in it")
+    if not (directory / names.RESULT).exists():
+        raise PackError(f"{directory} is not a finished run: there is no {names.RESULT} in it")
     recipe, result = reading.recipe(directory).model_dump(), reading.finite_result(directory)
     amenable_start = mode == "amenable" and result["stage"] == "asni-2"
-    tensors = read_safetensors(directory / ("initial.safetensors" if amenable_start else "weights.safetensors"))
+    tensors = read_safetensors(directory / (names.INITIAL if amenable_start else names.WEIGHTS))
     if mode == "amenable":
         masks = _masks(directory, dense=not result["sparsity"])
         tensors = {name: tensor for name, tensor in tensors.items() if name in masks}
-    about = {"recipe": _without_defaults(recipe), "metrics": result}
+    metrics = {key: value for key, value in result.items() if key != "rounds"}
+    about = {"recipe": _without_defaults(recipe), "metrics": metrics}
     return Source(tensors, _network(recipe), about)
 
 
 def _masks(directory: Path, *, dense: bool) -> Mapping[str, Tensor]:
     if dense:
         raise PackError(f"{directory} is a dense run: it has no mask, so it has no amenable initialisation")
-    return read_safetensors(directory / "mask.safetensors")
+    return read_safetensors(directory / names.MASK)
 
 
 def _network(recipe: Mapping[str, Any]) -> dict[str, Any]:

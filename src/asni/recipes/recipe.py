@@ -1,6 +1,7 @@
 """What to train and how: a recipe, checked key by key, and its shortened or changed variants."""
 
 import json
+import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -16,6 +17,8 @@ BatchSize = Annotated[int, Field(ge=1)]
 Steps = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Rate = Annotated[float, Field(gt=0)]
 Sparsity = Annotated[float, Field(gt=0, lt=1)]
+
+Score = Literal["magnitude", "lamp"]
 
 A_FRACTION = "a fraction of the prunable weights, such as 0.97"
 
@@ -64,6 +67,8 @@ class Pruning(BaseModel):
         default=None, gt=0, description="the width of the curve in epochs; left out: epochs / 10"
     )
 
+    score: Score = "magnitude"
+
     @model_validator(mode="after")
     def _one_height(self) -> Self:
         if (self.alpha is None) == (self.sparsity is None):
@@ -87,15 +92,32 @@ class Paper(BaseModel):
 
 
 class Overrides(BaseModel):
-    """What a variant changes in its recipe."""
+    """What a variant changes in its recipe: the options of every command that trains one."""
 
     model_config = STRICT
 
-    epochs: Epochs | None = None
-    batch_size: BatchSize | None = None
-    lr: Rate | None = None
+    epochs: Epochs | None = Field(default=None, description="train this many; gamma scales, the nonzeros stay")
+    scale: float | None = Field(default=None, gt=0, description="multiply the epochs, such as by 0.2")
+    batch_size: BatchSize | None = Field(default=None, description="images per step, over all processes")
+    lr: Rate | None = Field(default=None, description="the highest learning rate")
     sparsity: Sparsity | None = Field(default=None, description=A_FRACTION)
-    steps_per_epoch: Steps | None = None
+    score: Score | None = Field(default=None, description="what weights are ranked by")
+    steps_per_epoch: Steps | None = Field(default=None, description="instead of the recipe's own number")
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        if self.epochs is not None and self.scale is not None:
+            raise ValueError("epochs and scale both say how long to train: choose one")
+        return self
+
+    def arguments(self) -> list[str]:
+        """The same on the command line.
+
+        >>> Overrides(epochs=10, batch_size=30).arguments()
+        ['--epochs', '10', '--batch-size', '30']
+        """
+        changes = self.model_dump(exclude_none=True)
+        return [word for key, value in changes.items() for word in (f"--{key.replace('_', '-')}", str(value))]
 
 
 class Recipe(BaseModel):
@@ -158,43 +180,42 @@ class Recipe(BaseModel):
         changes = self.overrides.model_dump(exclude_none=True)
         return "--".join([self.name, *(f"{key.replace('_', '-')}-{value}" for key, value in changes.items())])
 
-    def override(
-        self,
-        *,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        sparsity: float | None = None,
-        steps_per_epoch: int | None = None,
-    ) -> "Recipe":
-        """The recipe with some values changed; a value that equals the recipe's own is no change.
+    def override(self, **changes: Any) -> "Recipe":
+        """The recipe with some values changed (see `Overrides`); a value that equals the recipe's own is no change.
 
         Other epochs keep the shape of the training and where it ends: gamma and the warm-up scale with them (a
         warm-up is rounded and lasts at least one epoch, but never all of them), and the final sparsity stays.
-        """
-        asked = {
-            "epochs": epochs,
-            "batch_size": batch_size,
-            "lr": lr,
-            "sparsity": sparsity,
-            "steps_per_epoch": steps_per_epoch,
-        }
-        current = {**self.training.model_dump(), "sparsity": self.final_sparsity}
-        wanted = checked(Overrides, asked, self.name).model_dump(exclude_none=True)
-        changes = {key: value for key, value in wanted.items() if value != current[key]}
+        `scale` becomes a number of epochs, at least two.
 
-        training = self.training.model_dump() | {key: value for key, value in changes.items() if key != "sparsity"}
-        pruning = self.pruning.model_dump()
-        if "epochs" in changes:
-            training["warmup_epochs"] = self._warmup_epochs_of(epochs=changes["epochs"])
+        >>> from asni.recipes import load
+        >>> load("mnist-fc").override(scale=0.2).variant_name
+        'mnist-fc--epochs-10'
+        """
+        wanted = checked(Overrides, changes, self.name).model_dump(exclude_none=True)
+        if "scale" in wanted:
+            wanted["epochs"] = self._scaled_epochs(wanted.pop("scale"))
+        training, pruning = self.training.model_dump(), self.pruning.model_dump()
+        current = {**training, **pruning, "sparsity": self.final_sparsity}
+        changed = {key: value for key, value in wanted.items() if value != current[key]}
+
+        training |= {key: value for key, value in changed.items() if key in training}
+        pruning |= {key: value for key, value in changed.items() if key in pruning}
+        if "epochs" in changed:
+            training["warmup_epochs"] = self._warmup_epochs_of(epochs=changed["epochs"])
             if self.pruning.gamma is not None:
-                pruning["gamma"] = self.pruning.gamma * changes["epochs"] / self.training.epochs
-        if "epochs" in changes or "sparsity" in changes:
-            pruning |= {"alpha": None, "sparsity": changes.get("sparsity", self.final_sparsity)}
-        overrides = self.overrides.model_dump() | changes
+                pruning["gamma"] = self.pruning.gamma * changed["epochs"] / self.training.epochs
+        if "epochs" in changed or "sparsity" in changed:
+            pruning |= {"alpha": None, "sparsity": changed.get("sparsity", self.final_sparsity)}
+        overrides = self.overrides.model_dump() | changed
         return checked(
             Recipe, self.model_dump() | {"training": training, "pruning": pruning, "overrides": overrides}, self.name
         )
+
+    def _scaled_epochs(self, scale: float) -> int:
+        own = self.training.epochs
+        if not scale * own < math.inf:
+            raise UsageError(f"scale = {scale:g} times {own} epochs is too many.")
+        return max(round(scale * own), min(2, own))
 
     def _warmup_epochs_of(self, epochs: int) -> int:
         if not self.training.warmup_epochs:

@@ -9,13 +9,12 @@ from importlib.resources import files
 from typing import Any
 
 from asni.errors import AsniError
-from asni.figures.style import Look, looks, title
+from asni.figures.style import Look, looks
+from asni.methods import VARIANTS, title
 from asni.recipes import Recipe
 from asni.report.collecting import RESULTS, Collection, ShownRun
 from asni.report.commands import command
-from asni.report.rounds import is_last
 from asni.report.weights import distribution, layers
-from asni.studies.study import VARIANTS
 
 MOST_BYTES = 5_000_000
 _BINS = (80, 40, 20)  # of a histogram: as fine as the page's size allows
@@ -107,17 +106,16 @@ def _family(run: ShownRun) -> str:
 
 def _place(run: ShownRun) -> tuple[int, str, int, str]:
     """The paper's variants in the paper's order, then the other methods by name."""
-    variants = list(VARIANTS)
-    known = variants.index(run.stage) if run.stage in variants else len(variants)
+    known = VARIANTS.index(run.stage) if run.stage in VARIANTS else len(VARIANTS)
     return known, run.stage, run.seed, run.path
 
 
 def _stages(runs: Iterable[ShownRun]) -> dict[str, dict[str, Any]]:
-    stages = list(dict.fromkeys(run.stage for run in runs))
-    drawn = looks([*stages, _INITIAL])  # which no other may take, since one chart shows it beside them
+    last = {run.stage: run.is_last for run in runs}
+    drawn = looks([*last, _INITIAL])  # which no other may take, since one chart shows it beside them
     return {
-        stage: {"title": title(stage), "last": is_last(stage), **_drawn(look)}
-        for stage, look in zip(stages, drawn, strict=False)
+        stage: {"title": title(stage), "last": is_last, **_drawn(look)}
+        for (stage, is_last), look in zip(last.items(), drawn, strict=False)
     }
 
 

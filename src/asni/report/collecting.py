@@ -14,16 +14,16 @@ import numpy.typing as npt
 
 from asni.errors import AsniError, UsageError
 from asni.figures.distributions import Histogram, Layer, histogram, layers, surviving
+from asni.methods import UNTOUCHED
 from asni.recipes import Recipe
-from asni.runs import reading
-from asni.studies.study import UNTOUCHED
+from asni.runs import names, reading
 
-Value = TypeVar("Value", str, int)
-_KINDS = {str: "a text", int: "a whole number"}
+Value = TypeVar("Value", str, int, dict[str, Any])
+_KINDS: dict[type, str] = {str: "a text", int: "a whole number", dict: "an object"}
 _MOST_LAYER_BINS = 2048
 _MOST_NETWORK_BINS = 16384  # the widest weights of one layer set its span, the many near zero its picture
 _HELD = 2048  # runs: of one more, looked at in their order, none would be found again
-_SIGNS = {"request.json", "environment.json", "metrics.jsonl", "result.json"}
+_SIGNS = {names.REQUEST, names.ENVIRONMENT, names.METRICS, names.RESULT}
 Stamps = tuple[tuple[int, int] | None, ...]
 RESULTS = ("accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds")
 
@@ -37,9 +37,11 @@ class ShownRun:
 
     path: str
     recipe: Recipe
+    method: str
     stage: str
     seed: int
     precision: str
+    settings: Mapping[str, Any]
     finished: bool
     result: Mapping[str, float]
     metrics: Mapping[str, npt.NDArray[np.float64]]
@@ -47,6 +49,11 @@ class ShownRun:
     layers: list[Layer]
     network: Histogram | None
     initial: Histogram | None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether its network is what the method gives, and not one on the way."""
+        return self.stage == self.method
 
     @property
     def epochs_done(self) -> int:
@@ -113,10 +120,10 @@ def directories(root: Path, unreadable: Callable[[OSError], object] | None = Non
 
 
 def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
-    request = reading.json_object(directory / "request.json")
+    request = reading.json_object(directory / names.REQUEST)
     environment = _environment(directory, path, warnings)
     recipe = reading.recipe(directory)
-    finished = (directory / "result.json").exists()
+    finished = (directory / names.RESULT).exists()
     metrics = _metrics(directory, recipe.training.epochs)
     stage, seed = _asked(directory, request, "stage", str), _asked(directory, request, "seed", int)
     result = _result(directory, stage, seed) if finished else _last(metrics)
@@ -129,9 +136,11 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
     return ShownRun(
         path,
         recipe,
+        _asked(directory, {"method": stage, **request}, "method", str),
         stage,
         seed,
         _asked(directory, request, "precision", str),
+        _asked(directory, {"settings": {}, **request}, "settings", dict),
         finished,
         {key: result[key] for key in RESULTS},
         metrics,
@@ -145,13 +154,13 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
 def _asked(directory: Path, request: Mapping[str, Any], key: str, kind: type[Value]) -> Value:
     value = request.get(key)
     if type(value) is not kind:
-        raise AsniError(f"{directory / 'request.json'}: {key} is {value!r}, not {_KINDS[kind]}")
+        raise AsniError(f"{directory / names.REQUEST}: {key} is {value!r}, not {_KINDS[kind]}")
     return value
 
 
 def _environment(directory: Path, path: str, warnings: list[str]) -> dict[str, Any]:
     try:
-        found = reading.json_object(directory / "environment.json")
+        found = reading.json_object(directory / names.ENVIRONMENT)
     except AsniError as error:
         warnings.append(f"{path} is shown without its environment: {error}")
         return {}
@@ -171,9 +180,7 @@ def _series(release: str) -> list[str]:
 def _metrics(directory: Path, epochs: int) -> dict[str, npt.NDArray[np.float64]]:
     found = reading.metrics(directory)
     if (last := int(found["epoch"][-1])) >= epochs:
-        raise AsniError(
-            f"{directory / 'metrics.jsonl'}: epoch {last} is none of the {epochs} that its request asks for"
-        )
+        raise AsniError(f"{directory / names.METRICS}: epoch {last} is none of the {epochs} that its request asks for")
     return found
 
 
@@ -181,7 +188,7 @@ def _result(directory: Path, stage: str, seed: int) -> dict[str, Any]:
     found = reading.result(directory)
     if (found["stage"], found["seed"]) != (stage, seed):
         raise AsniError(
-            f"{directory / 'result.json'} is that of {found['stage']} with seed {found['seed']}, "
+            f"{directory / names.RESULT} is that of {found['stage']} with seed {found['seed']}, "
             f"but its request asks for {stage} with seed {seed}"
         )
     return found
@@ -192,9 +199,9 @@ def _missing(
 ) -> Iterator[str]:
     """What a finished run must have left beside its result, and has not."""
     if (recorded := len(metrics["epoch"])) != result["epochs"]:
-        yield f"{path} was trained for {result['epochs']} epochs, but its metrics.jsonl holds {recorded}"
-    if result["sparsity"] > 0 and not (directory / "mask.safetensors").exists():
-        yield f"{path} is sparse but has no mask.safetensors: its nonzero weights are taken for survivors"
+        yield f"{path} was trained for {result['epochs']} epochs, but its {names.METRICS} holds {recorded}"
+    if result["sparsity"] > 0 and not (directory / names.MASK).exists():
+        yield f"{path} is sparse but has no {names.MASK}: its nonzero weights are taken for survivors"
 
 
 def _last(metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
@@ -204,7 +211,7 @@ def _last(metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
 
 def _weights(directory: Path, path: str, warnings: list[str]) -> tuple[list[Layer], Histogram | None]:
     try:
-        found, network = _counted(directory, stamps(directory, ("weights.safetensors", "mask.safetensors")))
+        found, network = _counted(directory, stamps(directory, (names.WEIGHTS, names.MASK)))
     except AsniError as error:
         warnings.append(f"{path} is shown without its layers: {error}")
         return [], None
@@ -213,7 +220,7 @@ def _weights(directory: Path, path: str, warnings: list[str]) -> tuple[list[Laye
 
 def _initial(directory: Path, path: str, warnings: list[str]) -> Histogram | None:
     try:
-        return _counted_initial(directory, stamps(directory, ("initial.safetensors",)))
+        return _counted_initial(directory, stamps(directory, (names.INITIAL,)))
     except AsniError as error:
         warnings.append(f"{path} is shown without its initial weights: {error}")
         return None
@@ -229,7 +236,7 @@ def _counted(directory: Path, unchanged: Stamps) -> tuple[tuple[Layer, ...], His
 
 @lru_cache(maxsize=_HELD)
 def _counted_initial(directory: Path, unchanged: Stamps) -> Histogram:
-    weights = reading.weights(directory, "initial.safetensors")
+    weights = reading.weights(directory, names.INITIAL)
     return _coarser(histogram(weights.values()), _MOST_NETWORK_BINS)
 
 

@@ -1,39 +1,27 @@
 """The command that trains a run again, as its request tells it."""
 
-import re
 import shlex
 
 from asni.recipes import Recipe
 from asni.recipes.loading import NAMES, load
 from asni.report.collecting import ShownRun
-from asni.report.rounds import method_of
-from asni.studies.study import VARIANTS
-
-_OPTIONS = ("epochs", "batch_size", "lr", "sparsity", "steps_per_epoch")
 
 
 def command(run: ShownRun) -> tuple[str | None, str]:
     """The command, and what it does not say by itself; some rounds are part of a method and have none of their own."""
-    method = method_of(run.stage)
-    if method is None:
-        return (
-            None,
-            "The first steps of the dense training, which a method that goes back to an early step begins with.",
-        )
+    if run.method == "dense" and not run.is_last:
+        return None, "The first steps of the dense training, which a method that rewinds to an early step begins with."
     own_file = run.recipe.name not in NAMES
     words = ["asni", "train", f"./{run.recipe.name}.toml" if own_file else run.recipe.name]
     notes = ["The recipe is a file of its own: put its path there."] if own_file else _changed(run.recipe)
-    if match := re.fullmatch(r"from-([0-9a-f]{8})", run.stage):
+    if checksum := run.settings.get("packed_file"):
         words += ["--from", "FILE.asni"]
-        notes.append(f"The packed file is the one whose content has the checksum {match[1]}.")
+        notes.append(f"The packed file is the one whose content has the checksum {checksum}.")
     else:
-        words += ["--method", VARIANTS.get(method, method)]
-        if method != run.stage:
+        words += ["--method", run.method]
+        if not run.is_last:
             notes.append("This is one of the trainings that the method needs.")
-    words += ["--seed", str(run.seed)]
-    for key in _OPTIONS:
-        value = getattr(run.recipe.overrides, key)
-        words += [] if value is None else ["--" + key.replace("_", "-"), str(value)]
+    words += ["--seed", str(run.seed), *run.recipe.overrides.arguments()]
     words += [] if run.precision == "fp32" else ["--precision", run.precision]
     return shlex.join(words), " ".join(notes)
 

@@ -9,16 +9,7 @@ from pathlib import Path
 from asni.errors import AsniError
 from asni.report.building import page
 from asni.report.collecting import collect, directories, stamps
-
-_FILES = (
-    "request.json",
-    "environment.json",
-    "metrics.jsonl",
-    "result.json",
-    "initial.safetensors",
-    "weights.safetensors",
-    "mask.safetensors",
-)
+from asni.runs import names
 
 _Pages = Mapping[str, Callable[[], tuple[str, str]]]  # a path's kind and text, made when it is asked for
 
@@ -85,5 +76,5 @@ def _newest(root: Path) -> str:
 
 def version(root: Path) -> str:
     """Changes when a file of a run does."""
-    state = [(str(directory), stamps(directory, _FILES)) for directory in directories(root)]
+    state = [(str(directory), stamps(directory, names.LEFT_BEHIND)) for directory in directories(root)]
     return hashlib.sha256(repr(state).encode("utf-8", "surrogateescape")).hexdigest()

@@ -10,7 +10,6 @@ from asni.figures.distributions import Histogram, Layer, places
 from asni.figures.sparsity import stage_colours
 from asni.figures.weights import SHOWN
 from asni.report.collecting import ShownRun
-from asni.report.rounds import is_last
 
 _COMPARED = ("dense", "asni-1", "asni-2")
 _SHOWN_OF_LAYER = 0.999  # a few far weights would press the others into one bar
@@ -51,7 +50,7 @@ def distribution(runs: Sequence[ShownRun], bins: int) -> dict[str, Any] | None:
     initial = {run.seed: run.initial for run in runs if run.initial is not None}
     sets = [({"seed": seed, "run": None, "compared": True}, counted) for seed, counted in initial.items()]
     for place, run in enumerate(runs):
-        if run.network is not None and is_last(run.stage):
+        if run.network is not None and run.is_last:
             sets.append(({"seed": run.seed, "run": place, "compared": run.stage in _COMPARED}, run.network))
     sets = [(whose, counted) for whose, counted in sets if counted.total]
     if not sets:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,17 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from asni.errors import AsniError
-from asni.figures.distributions import Masks
 from asni.recipes import Recipe
 from asni.recipes.checking import checked
+from asni.runs import names
+
+Masks = Mapping[str, npt.NDArray[np.bool_]]
 
 RESULT = {"stage", "seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds"}
 _LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 
 
-def weights(run: Path, file: str = "weights.safetensors") -> dict[str, npt.NDArray[np.floating]]:
+def weights(run: Path, file: str = names.WEIGHTS) -> dict[str, npt.NDArray[np.floating]]:
     """The prunable weights of a run (`initial.safetensors`: those it started from), in the network's order."""
     path = run / file
     tensors = {
@@ -45,7 +48,7 @@ def _network_order(name: str, dimensions: int) -> tuple[bool, list[tuple[int, st
 
 def masks(run: Path) -> Masks:
     """Which weights live, by name; nothing for a run that prunes nothing and so has no mask file."""
-    path = run / "mask.safetensors"
+    path = run / names.MASK
     found = _tensors(path) if path.exists() else {}
     for name, mask in found.items():
         if mask.dtype != np.bool_:
@@ -61,13 +64,13 @@ def masked_weights(run: Path) -> tuple[dict[str, npt.NDArray[np.floating]], Mask
     values, live = weights(run), masks(run)
     for name, mask in live.items():
         if name not in values or values[name].shape != mask.shape:
-            raise AsniError(f"{run / 'mask.safetensors'}: {name} does not fit the weights in {run}")
+            raise AsniError(f"{run / names.MASK}: {name} does not fit the weights in {run}")
     return {name: value for name, value in values.items() if not live or name in live}, live
 
 
 def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
     """The columns of `metrics.jsonl`; a value that is null, missing or not finite is NaN."""
-    path = run / "metrics.jsonl"
+    path = run / names.METRICS
     rows: list[dict[str, float]] = []
     for number, line in enumerate(_text(path).splitlines(), 1):
         rows.append(_metrics_row(f"{path}, line {number}", line, rows[-1]["epoch"] + 1 if rows else 0))
@@ -78,13 +81,16 @@ def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
 
 
 def result(run: Path) -> dict[str, Any]:
-    """What `result.json` says came out; a number that is null or not finite is NaN."""
-    path = run / "result.json"
+    """What `result.json` says came out; a number that is null or not finite is NaN. `rounds` lists all trainings."""
+    path = run / names.RESULT
     found = json_object(path)
     if missing := sorted(RESULT - found.keys()):
         raise AsniError(f"{path}: {', '.join(missing)} missing; the file is damaged, or from another version of asni")
     if not isinstance(found["stage"], str):
         raise AsniError(f"{path}: stage is {found['stage']!r}, not a text")
+    rounds = found.setdefault("rounds", [found["stage"]])
+    if not (isinstance(rounds, list) and all(isinstance(name, str) for name in rounds)):
+        raise AsniError(f"{path}: rounds is {rounds!r}, not a list of names")
     numbers = RESULT - {"stage"}
     return {key: finite_or_nan(value, f"{path}: {key}") if key in numbers else value for key, value in found.items()}
 
@@ -93,13 +99,13 @@ def finite_result(run: Path) -> dict[str, Any]:
     """The same, but a number that is not finite is refused: no training writes one."""
     found = result(run)
     if lost := [key for key, value in found.items() if isinstance(value, float) and math.isnan(value)]:
-        raise AsniError(f"{run / 'result.json'}: {', '.join(lost)} not a finite number")
+        raise AsniError(f"{run / names.RESULT}: {', '.join(lost)} not a finite number")
     return found
 
 
 def recipe(run: Path) -> Recipe:
     """What the run was asked to train."""
-    path = run / "request.json"
+    path = run / names.REQUEST
     found = json_object(path).get("recipe")
     if not isinstance(found, dict):
         raise AsniError(f"{path}: it holds no recipe; the file is damaged, or from another version of asni")

@@ -1,31 +1,12 @@
 """Methods side by side: the same network, data and nonzeros; what each reaches and what it costs."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from asni.errors import UsageError, unknown
-from asni.studies.study import over_seeds
+from asni.methods import METHODS
+from asni.studies.study import Study, Task, over_seeds
 from asni.studies.tables import Column, Table, hundredths, rounded, signed, tenths
-
-if TYPE_CHECKING:
-    from asni.runs.run import Run
-    from asni.training.trainer import Trainer
-
-FIRST_TASK = ("dense", "asni", "gmp", "str", "rigl", "rigl-uniform", "set", "magnitude", "continuous")
-"""Methods that end with an accurate sparse network; the others end with one that can be trained from its start."""
-
-PAPER = {
-    "asni": 75.23,
-    "gmp": 74.68,
-    "str": 74.87,
-    "rigl": 74.55,
-    "asni-2": 75.17,
-    "magnitude-rewind": 73.33,
-    "magnitude-retrain": 75.12,
-    "snip": 69.29,
-    "grasp": 71.56,
-}
-"""The paper's Tables 3 and 4: top-1 percent of ResNet-50 on ImageNet with 80 % of its parameters pruned."""
 
 PAPER_RECIPE = "imagenet-resnet50-80"
 """Only here is a difference from the paper's numbers one of the methods, and not of the networks and data."""
@@ -51,62 +32,56 @@ NOTES = (
 )
 
 
-def chosen(names: str | None, known: Iterable[str]) -> list[str]:
-    """The methods of a list with commas, each once; all that are known where nothing is asked.
+def chosen_methods(names: str | None) -> list[str]:
+    """The methods of a list with commas, each once; all of them where nothing is asked.
 
-    >>> chosen("snip, random,snip", ["dense", "snip", "random"])
+    >>> chosen_methods("snip, random,snip")
     ['snip', 'random']
     """
-    known = list(known)
     if names is None:
-        return known
+        return list(METHODS)
     asked = list(dict.fromkeys(name.strip() for name in names.split(",")))
     if "" in asked:
         raise UsageError(
-            f"--methods '{names}': no method is named where one should be; put one comma between two names "
-            f"(known: {', '.join(sorted(known))})"
+            f"--methods '{names}': a name is missing; put one comma between two names (known: {', '.join(METHODS)})"
         )
     for name in asked:
-        if name not in known:
-            raise unknown("method", name, known)
+        if name not in METHODS:
+            raise unknown("method", name, METHODS)
     return asked
 
 
-def train(trainer: "Trainer", methods: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """One row a method, as soon as it is trained, for one seed; what was trained before is not trained again."""
-    from asni.methods import METHODS
-
-    for method in methods:
-        trainer.rounds.clear()
-        run = METHODS[method](trainer)
-        yield {"recipe": trainer.recipe.variant_name, **row(method, run, trainer.rounds.values())}
+def rows(study: Study) -> list[dict[str, Any]]:
+    """One row for each finished run: what the method reached, and what all the trainings that led to it cost."""
+    return [_row(task) for task in study.tasks if task.run.finished]
 
 
-def row(method: str, run: "Run", rounds: "Iterable[Run]") -> dict[str, Any]:
-    """What a method's last run reached; steps and seconds are those of all trainings that led to it."""
-    results = [needed.result for needed in rounds]
+def _row(task: Task) -> dict[str, Any]:
+    result = task.run.result
+    rounds = [task.experiment.run(stage).result for stage in result["rounds"]]
     return {
-        "method": method,
-        "task": 1 if method in FIRST_TASK else 2,
-        **{key: run.result[key] for key in ("seed", "accuracy", "nonzeros", "sparsity", "total_sparsity")},
-        "trainings": len(results),
-        "steps": sum(result["steps"] for result in results),
-        "seconds": sum(result["seconds"] for result in results),
-        "paper_imagenet": PAPER.get(method),
-        "directory": str(run.directory),
+        "recipe": task.experiment.recipe.variant_name,
+        "method": task.method.name,
+        "task": task.method.task,
+        **{key: result[key] for key in ("seed", "accuracy", "nonzeros", "sparsity", "total_sparsity")},
+        "trainings": len(rounds),
+        "steps": sum(each["steps"] for each in rounds),
+        "seconds": sum(each["seconds"] for each in rounds),
+        "paper_imagenet": task.method.imagenet,
+        "directory": str(task.run.directory),
     }
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> Table:
-    """The seeds of each method taken together, for a person and in every format."""
-    together = summary(rows)
-    recipe = together[0]["recipe"]
+    """One line a method, over its seeds, for a person and in every format."""
+    lines = summary(rows)
+    recipe = lines[0]["recipe"]
     columns = [column for column in COLUMNS if column.key != "difference" or recipe == PAPER_RECIPE]
-    return Table(together, columns, (f"recipe: {recipe}", *NOTES))
+    return Table(lines, columns, (f"recipe: {recipe}", *NOTES))
 
 
 def summary(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The seeds of each method taken together, by task and then by accuracy.
+    """One row a method, the mean of its seeds, by task and then by accuracy.
 
     >>> known = {"recipe": "mnist-fc", "task": 2, "paper_imagenet": None, "directory": "runs"}
     >>> costs = {"nonzeros": 10, "sparsity": 0.9, "total_sparsity": 0.9, "trainings": 1, "steps": 5, "seconds": 1.0}
@@ -117,11 +92,10 @@ def summary(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     by_method: dict[str, list[Mapping[str, Any]]] = {}
     for each in rows:
         by_method.setdefault(each["method"], []).append(each)
-    together = [_together(own) for own in by_method.values()]
-    return sorted(together, key=lambda method: (method["task"], -method["accuracy"]))
+    return sorted(map(_averaged, by_method.values()), key=lambda method: (method["task"], -method["accuracy"]))
 
 
-def _together(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _averaged(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
     known = {key: rows[0][key] for key in ("recipe", "method", "task", "paper_imagenet")}
     ours = over_seeds(rows, ("nonzeros", "sparsity", "total_sparsity", "trainings", "steps", "seconds"))
     comparable = known["recipe"] == PAPER_RECIPE and known["paper_imagenet"] is not None

@@ -1,65 +1,50 @@
-"""Trainings of several processes at a glance: how far each is, read from its directory, and the time left for all."""
+"""How far a study is: a line for each run in progress, one when it is finished, and the time left for all of them."""
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
-from asni.runs.run import Job
-from asni.studies.study import VARIANTS
-from asni.training.progress import summary
+from asni.runs import names
+from asni.studies.study import Task
 
-SHOWN = ("epoch", "loss", "accuracy", "nonzeros", "seconds")
+PLAIN_SECONDS = 30.0
+"""Between two looks at runs in progress, where lines are not redrawn."""
+
 Entries = list[dict[str, Any]]
 _READ: dict[Path, tuple[tuple[int, int], Entries]] = {}
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One training: its epochs so far, of how many."""
+    """One run: the epochs of its last round so far, of how many, in how many rounds (None: it depends)."""
 
     recipe: str
-    seed: int
-    stage: str
+    rounds: int | None
     epochs: int
     entries: Entries
     finished: bool
 
     @property
-    def job(self) -> str:
-        return f"{self.recipe} seed {self.seed}"
-
-    @property
     def epochs_left(self) -> int:
-        return 0 if self.finished else self.epochs - len(self.entries)
-
-    def __str__(self) -> str:
-        state = summary(self.entries[-1], self.epochs) if self.entries else "starts"
-        return f"{self.job} {self.stage}: {state}"
+        return 0 if self.finished else (self.rounds or 1) * self.epochs - len(self.entries)
 
 
-def standings(job: Job) -> list[Standing]:
-    """The four trainings of an investigation, in the order in which they are trained."""
-    return [_standing(job, stage) for stage in VARIANTS]
-
-
-def _standing(job: Job, stage: str) -> Standing:
-    directory = job.directory_of(stage)
-    finished = (directory / "result.json").exists()
-    entries = _entries(directory / "metrics.jsonl")
-    return Standing(job.recipe.variant_name, job.seed, stage, job.recipe.training.epochs, entries, finished)
+def standing(task: Task) -> Standing:
+    """Read from the run's directory; asked several times a second, so only a file that has changed is read again."""
+    directory, recipe = task.run.directory, task.experiment.recipe
+    finished = (directory / names.RESULT).exists()
+    entries = _entries(directory / names.METRICS)
+    return Standing(recipe.variant_name, task.method.rounds, recipe.training.epochs, entries, finished)
 
 
 def _entries(path: Path) -> Entries:
-    """The epochs so far; asked several times a second, so that only a file that has changed is read again."""
     try:
         stat = path.stat()
         stamp = stat.st_mtime_ns, stat.st_size
@@ -75,144 +60,99 @@ def _parsed(metrics: bytes) -> Entries:
         entries = [json.loads(line) for line in metrics.splitlines()]
     except ValueError:
         return []
-    # Only shown, never counted on: what a damaged file means is the training's own to say.
-    whole = all(isinstance(entry, dict) and all(_is_number(entry.get(key)) for key in SHOWN) for entry in entries)
-    return entries if whole else []
+    # Only shown, never counted on: a damaged file is the training's own to report.
+    sound = all(isinstance(entry, dict) and isinstance(entry.get("seconds"), int | float) for entry in entries)
+    return entries if sound else []
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
-
-
-def seconds_left(trainings: Sequence[Standing], side_by_side: int) -> float | None:
+def seconds_left(standings: Sequence[Standing], at_once: int) -> float | None:
     """An estimate from the seconds that epochs took, by recipe; None while there is nothing to go by.
 
-    A recipe without an epoch yet is taken to cost what the others cost on average. The trainings of one seed follow
-    one another, so it never takes less than the longest seed.
+    A recipe without an epoch yet is taken to cost what the others cost on average.
     """
-    if not any(each.epochs_left for each in trainings):
+    if not any(each.epochs_left for each in standings):
         return 0.0
-    costs = _seconds_per_epoch(trainings)
+    costs = _seconds_per_epoch(standings)
     if not costs:
         return None
     average = sum(costs.values()) / len(costs)
-    by_job: dict[str, float] = {}
-    for each in trainings:
-        by_job[each.job] = by_job.get(each.job, 0.0) + each.epochs_left * costs.get(each.recipe, average)
-    return max(sum(by_job.values()) / side_by_side, *by_job.values())
+    left = [each.epochs_left * costs.get(each.recipe, average) for each in standings]
+    return max(sum(left) / at_once, *left)
 
 
-def _seconds_per_epoch(trainings: Sequence[Standing]) -> dict[str, float]:
+def _seconds_per_epoch(standings: Iterable[Standing]) -> dict[str, float]:
     taken: dict[str, list[float]] = {}
-    for each in trainings:
+    for each in standings:
         taken.setdefault(each.recipe, []).extend(entry["seconds"] for entry in each.entries)
     return {recipe: sum(seconds) / len(seconds) for recipe, seconds in taken.items() if seconds}
 
 
-def in_words(seconds: float | None) -> str:
+def in_words(seconds: float | None, *, at_least: bool = False) -> str:
     """A time left, as exactly as an estimate deserves.
 
-    >>> in_words(None), in_words(42), in_words(5000)
-    ('time left not known yet', 'about 42 s left', 'about 1 h 23 min left')
+    >>> in_words(None), in_words(42), in_words(5000, at_least=True)
+    ('time left unknown', 'about 42 s left', 'more than 1 h 23 min left')
     """
     if seconds is None:
-        return "time left not known yet"
+        return "time left unknown"
+    about = "more than" if at_least and seconds else "about"
     if seconds < 60:
-        return f"about {seconds:.0f} s left"
+        return f"{about} {seconds:.0f} s left"
     hours, minutes = divmod(round(seconds / 60), 60)
-    return f"about {hours} h {minutes} min left" if hours else f"about {minutes} min left"
+    return f"{about} {hours} h {minutes} min left" if hours else f"{about} {minutes} min left"
 
 
-class Pace:
-    """How many methods are trained, of how many, and when all will be if they go on as fast as in this call.
+class Overview:
+    """Drawn over and over on a terminal, printed now and then elsewhere; on the error stream, as all progress is."""
 
-    `results` are the files that stand for a finished method, one for each of its seeds.
-    """
-
-    def __init__(self, results: Sequence[Path], clock: Callable[[], float] = time.monotonic):
-        self._results, self._clock = results, clock
-        self._found = self._told = self._done
-        self._start = clock()
-
-    @property
-    def _done(self) -> int:
-        return sum(result.exists() for result in self._results)
-
-    def __str__(self) -> str:
-        done = self._done
-        trained, left = done - self._found, len(self._results) - done
-        seconds = left * (self._clock() - self._start) / trained if trained > 0 else None
-        return f"{done} of {len(self._results)} methods trained, {in_words(seconds)}"
-
-    def news(self) -> str | None:
-        """The same, if a method was trained since this was asked before."""
-        before, self._told = self._told, self._done
-        return str(self) if self._told > before else None
-
-
-class Board:
-    """Lines about what goes on: drawn over and over on a terminal, printed now and then elsewhere."""
-
-    def __init__(self, console: Console | None = None):
-        self._console = console or Console(stderr=True)
+    def __init__(self, tasks: Sequence[Task], at_once: int = 1, console: Console | None = None, *, quiet: bool = False):
+        self._tasks, self._at_once = tasks, at_once
+        self._console = console or Console(stderr=True, quiet=quiet)
         self._live = Live(console=self._console, transient=True)
         self._next = 0.0
+        # Those of an earlier call are counted, not listed.
+        self._listed = {task for task in tasks if standing(task).finished}
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def show(self, drawn: RenderableType, lines: Sequence[str]) -> None:
-        """What goes on now, as a terminal draws it and as lines."""
-        if self._console.is_terminal:
-            self._live.update(drawn)
-        elif lines and (moment := time.monotonic()) >= self._next:
-            self._next = moment + 30.0
-            for line in lines:
-                self.print(line)
+    def __str__(self) -> str:
+        standings = [standing(task) for task in self._tasks]
+        unknown = any(each.rounds is None and not each.finished for each in standings)
+        left = in_words(seconds_left(standings, self._at_once), at_least=unknown)
+        return f"{sum(each.finished for each in standings)} of {len(standings)} runs done, {left}"
 
-    def print(self, text: str) -> None:
-        """A line that stays."""
+    def list_finished(self) -> None:
+        """A line for each run that was finished since this was called before."""
+        for task in self._tasks:
+            if task not in self._listed and standing(task).finished:
+                self._listed.add(task)
+                result = task.run.result
+                self._print(f"{task}: accuracy {result['accuracy']:.2f}, nonzeros {result['nonzeros']:,}  [{self}]")
+
+    def show(self, running: Iterable[Task]) -> None:
+        """What runs now, by the last line of each log."""
+        self.list_finished()
+        lines = [f"{task}: {last_line(task.log)}" for task in running]
+        if self._console.is_terminal:
+            self._live.start()
+            self._live.update(Text("\n".join([*lines, str(self)]), no_wrap=True, overflow="ellipsis"))
+        elif lines and (moment := time.monotonic()) >= self._next:
+            self._next = moment + PLAIN_SECONDS
+            for line in lines:
+                self._print(f"{line}  [{self}]")
+
+    def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-class Overview(Board):
-    """A line for each training that runs, one when it is finished, and the time left for all of them."""
-
-    def __init__(self, at_once: int, console: Console | None = None):
-        super().__init__(console)
-        self._at_once = at_once
-        self._told: set[tuple[str, str]] | None = None
-
-    def update(self, trainings: Sequence[Standing], running: set[str]) -> None:
-        """Show how far they are; `running` names the jobs that a process works on."""
-        finished = [each for each in trainings if each.finished]
-        rest = in_words(seconds_left(trainings, self._at_once))
-        overall = f"{len(finished)} of {len(trainings)} trainings done, {rest}"
-        self._tell_finished(finished, overall)
-        # The first one of a job that is not finished is the one it works on.
-        by_job = {each.job: each for each in reversed(trainings) if not each.finished and each.job in running}
-        now = [*reversed(by_job.values())]
-        self.show(_drawn(now, overall), [f"{each}  [{overall}]" for each in now])
-
-    def _tell_finished(self, finished: Sequence[Standing], overall: str) -> None:
-        if self._told is None:
-            # Those of an earlier call are counted, not listed.
-            self._told = {(each.job, each.stage) for each in finished}
-            self.print(overall)
-        for each in finished:
-            if (each.job, each.stage) not in self._told:
-                self._told.add((each.job, each.stage))
-                self.print(f"{each}  [{overall}]")
-
-
-def _drawn(running: Sequence[Standing], overall: str) -> Table:
-    lines = Table.grid(padding=(0, 1))
-    for each in running:
-        lines.add_row(ProgressBar(each.epochs, len(each.entries), width=20), Text(str(each)))
-    lines.add_row("", overall)
-    return lines
+def last_line(log: Path) -> str:
+    """What a process printed last."""
+    try:
+        lines = log.read_text(errors="replace").split("\n")
+    except OSError:
+        return "starting"
+    return next((line for line in reversed(lines) if line.strip()), "starting")

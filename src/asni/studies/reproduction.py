@@ -2,14 +2,15 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from asni.datasets import info_of
 from asni.errors import UsageError, unknown
+from asni.methods import VARIANTS
 from asni.recipes import Recipe, load, names
-from asni.runs.run import Job, home_of
-from asni.studies.study import VARIANTS, investigated, over_seeds
+from asni.studies.investigation import row
+from asni.studies.study import Study, over_seeds, trained
 from asni.studies.tables import Column, Table, hundredths, number, rounded, signed
 
 COLUMNS = (
@@ -39,11 +40,7 @@ def chosen_rows(asked: Sequence[str]) -> list[str]:
     >>> chosen_rows(["12"])
     ['imagenet-resnet50-80', 'imagenet-resnet50-90']
     """
-    chosen = list(dict.fromkeys(name for row in asked or ["1-11"] for name in _recipes_of(row)))
-    by_name = {load(name).name: name for name in chosen}
-    if clash := [name for name in chosen if name not in by_name.values()]:
-        raise UsageError(f"{clash[0]} and {by_name[load(clash[0]).name]} have one name, and would share directories.")
-    return chosen
+    return list(dict.fromkeys(name for row in asked or ["1-11"] for name in _recipes_of(row)))
 
 
 def _recipes_of(asked: str) -> list[str]:
@@ -79,43 +76,17 @@ def _of_paper(recipe: Recipe, variant: str) -> float | None:
     return printed
 
 
-def length(
-    recipe: Recipe, *, epochs: int | None = None, scale: float | None = None, steps_per_epoch: int | None = None
-) -> Recipe:
-    """The recipe in the length that was asked; `scale` multiplies its epochs, down to two.
-
-    >>> length(load("mnist-fc"), scale=0.2).variant_name
-    'mnist-fc--epochs-10'
-    """
-    if epochs is not None and scale is not None:
-        raise UsageError("--epochs and --scale both say how long to train: choose one.")
-    if scale is not None:
-        own = recipe.training.epochs
-        if not 0 < scale * own < math.inf:
-            raise UsageError(f"--scale {scale:g}: must be above 0 and finite, such as 0.2 for a fifth of the epochs.")
-        epochs = max(round(scale * own), min(2, own))
-    return recipe.override(epochs=epochs, steps_per_epoch=steps_per_epoch)
+def table(study: Study) -> Table:
+    """Four lines for each recipe, from the seeds of which all variants are finished."""
+    return Table([line for source in study.recipes for line in _lines(study, source)], COLUMNS, NOTES)
 
 
-def jobs_of(recipe: Recipe, seeds: int, precision: str, root: Path) -> list[Job]:
-    """One job a seed, in the directories of `asni investigate`: what one has trained, the other has too."""
-    return [Job(recipe, seed, precision, home_of(root, recipe, seed).joinpath) for seed in range(seeds)]
-
-
-def table(rows: Iterable[tuple[Recipe, Sequence[Job]]]) -> Table:
-    """Four lines for each recipe (given in the paper's length), from the jobs of which all variants are finished."""
-    return Table([line for recipe, jobs in rows for line in _lines(recipe, jobs)], COLUMNS, NOTES)
-
-
-def _lines(recipe: Recipe, jobs: Sequence[Job]) -> list[dict[str, Any]]:
-    finished = [job for job in jobs if investigated(job)]
-    trained = jobs[0].recipe
-    return [line(recipe, variant, trained, [_result(job, variant) for job in finished]) for variant in VARIANTS]
-
-
-def _result(job: Job, variant: str) -> dict[str, Any]:
-    run = job.run(variant)
-    return {**run.result, "directory": str(run.directory)}
+def _lines(study: Study, source: str) -> list[dict[str, Any]]:
+    finished = [experiment for experiment in study.experiments(source) if trained(experiment, VARIANTS)]
+    return [
+        line(load(source), variant, study.recipes[source], [row(experiment, variant) for experiment in finished])
+        for variant in VARIANTS
+    ]
 
 
 def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -123,8 +94,8 @@ def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mappin
 
     >>> common = {"nonzeros": 8330, "seconds": 60.0, "directory": "runs"}
     >>> results = [{"accuracy": 96.0, **common}, {"accuracy": 97.0, **common}]
-    >>> row = load("mnist-fc")
-    >>> short = line(row, "asni-1", length(row, epochs=10), results)
+    >>> paper = load("mnist-fc")
+    >>> short = line(paper, "asni-1", paper.override(epochs=10), results)
     >>> short["accuracy"], round(short["difference"], 2), short["paper_nonzeros"], short["length"]
     (96.5, -0.22, 8335, 'shortened (10 of 50)')
     """
@@ -151,8 +122,6 @@ def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mappin
 
 def _epochs_and_steps(recipe: Recipe) -> tuple[int, int]:
     """How many epochs, and of how many steps each."""
-    from asni.datasets import info_of
-
     return recipe.training.epochs, recipe.steps_per_epoch(info_of(recipe.dataset).train)
 
 

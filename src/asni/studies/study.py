@@ -1,56 +1,105 @@
-"""Several trainings that belong together, and the table that comes out."""
+"""Recipes x seeds x methods: which runs a study consists of, and what is missing."""
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from asni.runs.run import Job
-
-if TYPE_CHECKING:
-    from asni.training.trainer import Trainer
-
-VARIANTS = {"dense": "dense", "asni-1": "asni", "asni-2": "asni-2", "original": "original"}
-"""The four columns of the paper's main table, and the method that trains each."""
-
-UNTOUCHED = ("dense", "asni-1", "original")
-"""Those that start from the network's own initial values; ASNI-II starts from its centroids."""
+from asni.errors import UsageError
+from asni.methods import METHODS, Method
+from asni.recipes import Recipe
+from asni.runs.run import Experiment, Run
 
 
-def stage_of(method: str) -> str:
-    """The name of the training that a method ends with.
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One method on one seed of one recipe. `source` is how the user named the recipe: a name or a path."""
 
-    >>> stage_of("asni"), stage_of("snip")
-    ('asni-1', 'snip')
-    """
-    return next((variant for variant, trained_by in VARIANTS.items() if trained_by == method), method)
+    source: str
+    experiment: Experiment
+    method: Method
+
+    def __str__(self) -> str:
+        return f"{self.experiment} {self.method.name}"
+
+    @property
+    def run(self) -> Run:
+        """The run that the method ends with."""
+        return self.experiment.run(self.method.name)
+
+    @property
+    def log(self) -> Path:
+        """What a process of its own prints."""
+        return self.experiment.home / f"{self.method.name}.log"
+
+    def arguments(self, device: str) -> list[str]:
+        """`asni` with these arguments trains it, or resumes it."""
+        experiment = self.experiment
+        words = ["train", self.source, "--method", self.method.name, "--seed", str(experiment.seed)]
+        words += experiment.recipe.overrides.arguments()
+        return [
+            *words,
+            "--device",
+            device,
+            "--precision",
+            experiment.precision,
+            "--out",
+            str(experiment.root),
+            "--wait",
+        ]
+
+    def depends_on(self, other: "Task") -> bool:
+        """Whether the other one's run is needed first."""
+        return self.experiment is other.experiment and other.method.name in self.method.needs
 
 
-def investigated(job: Job) -> bool:
-    """Whether all four variants are trained already; answers without loading torch."""
-    return all(job.run(variant).finished for variant in VARIANTS)
+@dataclass(frozen=True)
+class Study:
+    """What is trained: every method on every seed of every recipe. `recipes` are by the name that the user gave."""
+
+    recipes: Mapping[str, Recipe]
+    seeds: Sequence[int]
+    methods: Sequence[str]
+    precision: str
+    root: Path
+
+    def __post_init__(self) -> None:
+        by_name: dict[str, str] = {}
+        for source, recipe in self.recipes.items():
+            if (other := by_name.setdefault(recipe.variant_name, source)) != source:
+                raise UsageError(f"{source} and {other} have one name, and would share directories.")
+
+    def experiments(self, source: str) -> list[Experiment]:
+        """The seeds of one recipe."""
+        return [Experiment(self.recipes[source], seed, self.precision, self.root) for seed in self.seeds]
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        return [
+            Task(source, experiment, METHODS[method])
+            for source in self.recipes
+            for experiment in self.experiments(source)
+            for method in self.methods
+        ]
+
+    def missing(self) -> list[Task]:
+        """The tasks to train. A damaged result is an error before anything is trained."""
+        return [task for task in self.tasks if not task.run.finished]
 
 
-def train_variants(trainer: "Trainer") -> None:
-    """Train the variants that are missing."""
-    from asni.methods import METHODS
-
-    for method in VARIANTS.values():
-        METHODS[method](trainer)
-
-
-def rows(job: Job, stages: Iterable[str]) -> list[dict[str, Any]]:
-    """One row for each finished training, as its run recorded it."""
-    return [{"variant": stage, **job.run(stage).result} for stage in stages]
+def trained(experiment: Experiment, methods: Iterable[str]) -> bool:
+    """Whether all these methods are finished; answers without loading torch."""
+    return all(experiment.run(method).finished for method in methods)
 
 
 def over_seeds(results: Sequence[Mapping[str, Any]], averaged: Iterable[str]) -> dict[str, Any]:
     """Several seeds of one training: the mean accuracy, its standard deviation, and the means of what is `averaged`.
 
     >>> results = [{"accuracy": 90.0, "steps": 5, "directory": "a"}, {"accuracy": 92.0, "steps": 7, "directory": "b"}]
-    >>> together = over_seeds(results, ["steps"])
-    >>> together["accuracy"], together["spread"], together["steps"], together["directories"]
+    >>> over = over_seeds(results, ["steps"])
+    >>> over["accuracy"], over["spread"], over["steps"], over["directories"]
     (91.0, 1.4142135623730951, 6, ['a', 'b'])
     """
     accuracies = [result["accuracy"] for result in results]
@@ -62,15 +111,3 @@ def over_seeds(results: Sequence[Mapping[str, Any]], averaged: Iterable[str]) ->
         "accuracies": accuracies,
         "directories": [result["directory"] for result in results],
     }
-
-
-def drawn(home: Path) -> Path:
-    """The directory of an investigation's figures, drawn unless they are there."""
-    figures = home / "figures"
-    if not figures.exists():
-        from asni.figures import investigation
-
-        with tempfile.TemporaryDirectory(dir=home, prefix=".figures-") as unfinished:
-            investigation(home, Path(unfinished) / "figures")
-            (Path(unfinished) / "figures").rename(figures)
-    return figures

@@ -30,6 +30,10 @@ def hundredths(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
+def percent(value: float | None) -> str:
+    return hundredths(None if value is None else 100 * value)
+
+
 def signed(value: float | None) -> str:
     return "-" if value is None else f"{value:+.2f}"
 

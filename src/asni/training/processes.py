@@ -64,7 +64,7 @@ def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32")
 
 
 @contextmanager
-def together(fabric: "Fabric") -> Iterator[None]:
+def fail_together(fabric: "Fabric") -> Iterator[None]:
     """All processes leave this block in the same way: an error of one is an error of all, and process 0 tells it.
 
     Inside, a process must not wait for the others.

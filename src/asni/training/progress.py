@@ -29,7 +29,7 @@ class Progress:
     def training(self, stage: str, epochs: int, steps: int, done: int) -> Iterator[Bar]:
         """The bar of one round of training up to epoch `epochs`; an earlier process has done `done` of its steps."""
         if done:
-            self.console.print(f"{stage}: going on after step {done:,} of {steps:,}", highlight=False)
+            self.console.print(f"{stage}: resuming after step {done:,} of {steps:,}", highlight=False)
         if not self.console.is_terminal:
             yield PlainLines(self.console, stage, epochs)
             return

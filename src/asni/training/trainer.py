@@ -1,51 +1,49 @@
-"""One round of training: the loop, its checkpoints, and what it leaves behind."""
+"""Trains one seed of one recipe, in as many rounds as a method needs."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from asni import datasets, networks
-from asni.datasets import epoch_order
-from asni.errors import AsniError, StoppedError, UsageError
-from asni.files import read_checkpoint, write_checkpoint
-from asni.pruning.masks import count, nearly_empty, prunable
-from asni.pruning.pruner import Pruner
+from asni.datasets.order import epoch_order
+from asni.errors import UsageError
+from asni.pruning.masks import prunable
 from asni.pruning.schedules import kept
-from asni.recipes import Recipe, lr_at
-from asni.runs.run import Job, Run
-from asni.training.environment import environment
-from asni.training.evaluation import TEST_BATCH, count_correct
-from asni.training.processes import together
-from asni.training.progress import Bar, Progress
-
-Plug = Callable[[nn.Module, torch.optim.Optimizer], Pruner | None]
-"""Makes a method's pruner for one round, or nothing for a dense one."""
+from asni.runs.run import Experiment, Run
+from asni.training.processes import fail_together
+from asni.training.progress import Progress
+from asni.training.round import Plug, Round
 
 
 class Trainer:
     """Trains one seed of one recipe; all its rounds share the initial values and the order of the data."""
 
-    def __init__(self, job: Job, fabric: Fabric, progress: Progress):
-        self.job, self.recipe, self.seed = job, job.recipe, job.seed
-        self.fabric, self.progress = fabric, progress
-        if job.recipe.training.threads is not None:
-            torch.set_num_threads(job.recipe.training.threads)
-        with together(fabric):
-            self.dataset = datasets.load(job.recipe.dataset)
-        images = self.dataset.info.train
-        self.steps_per_epoch = job.recipe.steps_per_epoch(images)
-        _check_batch_size(job.recipe.training.batch_size, fabric.world_size)
-        self.steps = range(job.recipe.training.epochs * self.steps_per_epoch)
+    def __init__(self, experiment: Experiment, fabric: Fabric, progress: Progress, *, wait: bool = False):
+        """Where another process is training the same round, `wait` for it instead of raising an error."""
+        self.experiment, self.recipe, self.seed = experiment, experiment.recipe, experiment.seed
+        self.fabric, self.progress, self.wait = fabric, progress, wait
+        training = self.recipe.training
+        if training.threads is not None:
+            torch.set_num_threads(training.threads)
+        with fail_together(fabric):
+            self.dataset = datasets.load(self.recipe.dataset)
+        self.steps_per_epoch = self.recipe.steps_per_epoch(self.dataset.info.train)
+        if training.batch_size < fabric.world_size:
+            raise UsageError(f"batch_size = {training.batch_size} cannot be shared by {fabric.world_size} processes.")
+        self.steps = range(training.epochs * self.steps_per_epoch)
+        self.method = ""
         self.rounds: dict[str, Run] = {}
         self._trained_here: set[str] = set()
+
+    def begin(self, method: str) -> None:
+        """The rounds that follow belong to this method, or to one that it needs."""
+        self.method = method
+        self.rounds.clear()
 
     def network(self, state: Mapping[str, Tensor] | None = None, *, seed: int | None = None) -> nn.Module:
         """The recipe's network, with the seed's initial values, those of another seed, or those given."""
@@ -93,275 +91,43 @@ class Trainer:
         stage: str,
         plug: Plug,
         *,
+        method: str | None = None,
         start: Mapping[str, Tensor] | None = None,
         steps: range | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Run:
         """One round, unless it was finished before, and then `plug` is not called.
 
-        `start` replaces the seed's initial values; `steps` takes a part of the training: its learning rates and its
-        data are those of these steps. A finished run that was asked other `settings` is refused.
+        `stage` names it, and `method` says what it is part of where it is not the last round of the method `stage`.
+        `start` replaces the seed's initial values. `steps` takes a part of the training: its learning rates and its
+        data are those of these steps. A finished run with other `settings` is refused.
         """
-        run = self.job.run(stage, settings)
+        run = self.experiment.run(stage, method=method, settings=settings or {})
         with ExitStack() as until_done:
             finished = False
-            with together(self.fabric):
+            with fail_together(self.fabric):
                 if self.fabric.is_global_zero and not (finished := run.finished):
-                    until_done.enter_context(run.locked())
+                    until_done.enter_context(run.locked(wait=self.wait))
                     # Another process may have finished it in between.
                     finished = run.finished
             if not self.fabric.broadcast(finished):
-                _Round(self, run, stage, plug, start, steps or self.steps).train()
+                Round(self, run, stage, plug, start, steps or self.steps).train()
                 self._trained_here.add(stage)
             elif stage not in self._trained_here:
                 self.progress.already_done(stage, run.directory)
         self.rounds[stage] = run
         return run
 
-    def take(self, stage: str, found: str, settings: Mapping[str, Any]) -> Run:
+    def rounds_up_to(self, stage: str) -> list[str]:
+        """The rounds that the method took, if `stage` is its last one; else the stage alone."""
+        return [*self.rounds, stage] if stage == self.method else [stage]
+
+    def adopt(self, stage: str, found: str, settings: Mapping[str, Any]) -> Run:
         """The finished round `found` as the round `stage`: what a search has trained is not trained again."""
-        run = self.job.run(stage, settings)
-        with together(self.fabric):
+        run, original = self.experiment.run(stage, settings=settings), self.rounds.pop(found)
+        with fail_together(self.fabric):
             if self.fabric.is_global_zero and not run.finished:
-                with run.locked():
-                    run.copy(self.rounds[found], {**self.rounds[found].result, "stage": stage})
-        del self.rounds[found]
+                with run.locked(wait=self.wait):
+                    run.copy(original, {**original.result, "stage": stage, "rounds": self.rounds_up_to(stage)})
         self.rounds[stage] = run
         return run
-
-
-class _Round:
-    """The state of one round while it trains."""
-
-    def __init__(
-        self, trainer: Trainer, run: Run, stage: str, plug: Plug, start: Mapping[str, Tensor] | None, steps: range
-    ):
-        self.trainer, self.run, self.stage, self.steps = trainer, run, stage, steps
-        self.fabric, self.recipe = trainer.fabric, trainer.recipe
-        # The faster order in memory for convolutions, on CPUs too; files keep the usual one.
-        self.module = trainer.network(start).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        scaler = getattr(self.fabric.strategy.precision, "scaler", None)
-        self.raw_optimizer = make_optimizer(self.module, self.recipe, fused=scaler is None)
-        self.model, self.optimizer = self.fabric.setup(self.module, self.raw_optimizer)
-        self.initial = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
-        self.pruner = plug(self.module, self.raw_optimizer)
-        self.metrics: list[dict[str, Any]] = []
-
-    def train(self) -> None:
-        per_epoch = self.trainer.steps_per_epoch
-        first, end = self.steps.start // per_epoch, -(-self.steps.stop // per_epoch)
-        self._resume_or_start()
-        done = max((first + len(self.metrics)) * per_epoch - self.steps.start, 0)
-        with self.trainer.progress.training(self.stage, end, len(self.steps), done) as bar:
-            try:
-                for epoch in range(first + len(self.metrics), end):
-                    self._train_epoch(epoch, bar)
-                    with together(self.fabric):
-                        if self.fabric.is_global_zero:
-                            self._save()
-            except KeyboardInterrupt:
-                here = first + len(self.metrics) + 1
-                raise StoppedError(
-                    f"stopped in epoch {here} of {end} of {self.stage}. "
-                    f"The same command goes on from epoch {here}; its work is in {self.run.directory}."
-                ) from None
-        with together(self.fabric):
-            if self.fabric.is_global_zero:
-                self._finish()
-
-    def _train_epoch(self, epoch: int, bar: Bar) -> None:
-        started = time.monotonic()
-        self._seed_drop_out(epoch)
-        for group in self.raw_optimizer.param_groups:
-            group["lr"] = lr_at(self.recipe.training, epoch)
-        losses = self._steps(epoch, bar)
-        entry = {
-            "epoch": epoch,
-            "loss": float(losses.mean()),
-            "accuracy": self._accuracy(),
-            **self._sizes(),
-            "lr": lr_at(self.recipe.training, epoch),
-            "seconds": time.monotonic() - started,
-        }
-        self.metrics.append(entry)
-        bar.epoch(entry)
-
-    def _seed_drop_out(self, epoch: int) -> None:
-        """Random numbers of their own for every epoch and process; none need to be kept in a checkpoint."""
-        numbers = np.random.SeedSequence((self.trainer.seed, epoch, self.fabric.global_rank))
-        torch.manual_seed(int(numbers.generate_state(1, np.uint64)[0]))
-
-    def _steps(self, epoch: int, bar: Bar) -> Tensor:
-        """Trains one epoch, or the part of it that belongs to the round; the loss of each of its global batches."""
-        per_epoch, world = self.trainer.steps_per_epoch, self.fabric.world_size
-        start = max(self.steps.start - epoch * per_epoch, 0)
-        stop = min(self.steps.stop - epoch * per_epoch, per_epoch)
-        batches = self.trainer.batches(epoch, start=start, rank=self.fabric.global_rank, world=world)
-        self.model.train()
-        losses: list[Tensor] = []
-        try:
-            for step, (images, labels) in zip(range(start, stop), batches, strict=False):
-                weight = len(labels) * world / self.trainer.images_in_step(step)
-                losses.append(train_step(self.fabric, self.model, self.optimizer, images, labels, weight=weight))
-                self._count_skipped_step(epoch * per_epoch + step + 1 - self.steps.start)
-                bar.step()
-        except AsniError:
-            # What cannot be pruned has most likely diverged before.
-            self._require_finite(torch.tensor(losses), epoch)
-            raise
-        # Looked at once an epoch, so that a GPU never waits; the checkpoint of the epoch before is still good.
-        means = cast(Tensor, self.fabric.all_reduce(torch.stack(losses)))
-        with together(self.fabric):
-            self._require_finite(means, epoch)
-        return means
-
-    def _count_skipped_step(self, done: int) -> None:
-        """A gradient scaler that skips a step hides it from the pruner, whose epochs are those of the training."""
-        if self.pruner is not None and self.pruner.steps < done:
-            with torch.no_grad():
-                self.pruner.after_step()
-
-    def _require_finite(self, losses: Tensor, epoch: int) -> None:
-        bad = torch.nonzero(~torch.isfinite(losses))
-        if len(bad):
-            kept = f" The checkpoint of the epoch before is kept in {self.run.directory}." if self.metrics else ""
-            raise AsniError(
-                f"the loss of {self.stage} is {float(losses[int(bad[0])])} in epoch {epoch + 1}, step "
-                f"{int(bad[0]) + 1}.{kept} Try a lower learning rate (--lr)."
-            )
-
-    def _accuracy(self) -> float:
-        """Percent of the test images that are recognised, over all processes."""
-        self._share_statistics()
-        batches = self.trainer.dataset.test_batches(
-            TEST_BATCH, rank=self.fabric.global_rank, world=self.fabric.world_size
-        )
-        with self.fabric.autocast():
-            correct = count_correct(self.module, batches, self.fabric.device)
-        total = cast(Tensor, self.fabric.all_reduce(correct, reduce_op="sum"))
-        return 100 * int(total) / self.trainer.dataset.info.test
-
-    def _share_statistics(self) -> None:
-        """Batch norm's running statistics are those of process 0, as DDP has it before every step."""
-        if self.fabric.world_size > 1:
-            for statistics in self.module.buffers():
-                torch.distributed.broadcast(statistics, src=0)
-
-    def _sizes(self) -> dict[str, Any]:
-        candidates = sum(weight.numel() for weight in prunable(self.module).values())
-        parameters = sum(parameter.numel() for parameter in self.module.parameters())
-        pruned = 0 if self.pruner is None else candidates - count(self.pruner.masks)
-        return {
-            "nonzeros": parameters - pruned,
-            "sparsity": pruned / candidates,
-            "total_sparsity": pruned / parameters,
-        }
-
-    def _resume_or_start(self) -> None:
-        checkpoint = None
-        with together(self.fabric):
-            if self.fabric.is_global_zero:
-                if self.run.checkpoint.exists():
-                    checkpoint = read_checkpoint(self.run.checkpoint)
-                else:
-                    self.run.start(environment(), self.initial)
-        checkpoint = self.fabric.broadcast(checkpoint)
-        if checkpoint is None:
-            return
-        try:
-            self._load(checkpoint)
-        except Exception as error:
-            # What another program or another version wrote can raise almost anything.
-            raise AsniError(
-                f"{self.run.checkpoint} does not fit this training. Remove it to train from the start again."
-            ) from error
-
-    def _load(self, checkpoint: Mapping[str, Any]) -> None:
-        self.metrics = list(checkpoint["metrics"])
-        self.module.load_state_dict(checkpoint["model"])
-        self.raw_optimizer.load_state_dict(checkpoint["optimizer"])
-        self.fabric.strategy.precision.load_state_dict(checkpoint["precision"])
-        if self.pruner is not None:
-            self.pruner.load_state_dict(checkpoint["pruner"])
-
-    def _save(self) -> None:
-        state = {
-            "metrics": self.metrics,
-            "model": self.module.state_dict(),
-            "optimizer": self.raw_optimizer.state_dict(),
-            "precision": self.fabric.strategy.precision.state_dict(),
-            "pruner": None if self.pruner is None else self.pruner.state_dict(),
-        }
-        write_checkpoint(self.run.checkpoint, state)
-        self.run.write_metrics(self.metrics)
-
-    def _finish(self) -> None:
-        masks = None
-        if self.pruner is not None:
-            masks = self.pruner.masks
-            self.pruner.detach()
-            for name in nearly_empty(masks):
-                mask = masks[name]
-                self.trainer.progress.nearly_empty(self.stage, name, int(mask.sum()), mask.numel())
-        last = self.metrics[-1]
-        result = {
-            "stage": self.stage,
-            "seed": self.trainer.seed,
-            "epochs": len(self.metrics),
-            "steps": len(self.steps),
-            **{key: last[key] for key in ("accuracy", "nonzeros", "sparsity", "total_sparsity")},
-            "seconds": sum(entry["seconds"] for entry in self.metrics),
-        }
-        self.run.write_metrics(self.metrics)
-        self.run.finish(self.module.state_dict(), masks, result)
-
-
-def _check_batch_size(batch_size: int, processes: int) -> None:
-    if batch_size < processes:
-        raise UsageError(f"batch_size = {batch_size} cannot be shared by {processes} processes.")
-
-
-def train_step(
-    fabric: Fabric,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    images: Tensor,
-    labels: Tensor,
-    *,
-    weight: float = 1.0,
-) -> Tensor:
-    """One step down the gradient of the cross-entropy; the loss before it.
-
-    Processes that share a batch average their gradients; `weight`, this process's share of the batch relative to an
-    equal one, makes the average the gradient of the whole batch's mean.
-    """
-    if not weight:
-        # The others wait for this process too: a blank image, in evaluation so that it leaves no statistics behind.
-        # Only the last batch of an epoch can be so short.
-        images, labels = images.new_zeros(1, *images.shape[1:]), labels.new_zeros(1)
-        model.eval()
-    images, labels = fabric.to_device((images.contiguous(memory_format=torch.channels_last), labels))
-    loss = cross_entropy(model(images), labels)
-    if weight != 1:
-        loss = loss * weight
-    optimizer.zero_grad()
-    fabric.backward(loss)
-    optimizer.step()
-    return loss.detach()
-
-
-def make_optimizer(model: nn.Module, recipe: Recipe, *, fused: bool = True) -> torch.optim.Optimizer:
-    """The recipe's optimiser; fused takes one kernel a step instead of several a parameter.
-
-    Under a gradient scaler it must not be: when the first step is skipped, PyTorch's fused SGD goes on from a momentum
-    that was never written.
-    """
-    training = recipe.training
-    common: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay, "fused": fused}
-    match training.optimizer:
-        case "sgd":
-            return torch.optim.SGD(model.parameters(), momentum=training.momentum, nesterov=training.nesterov, **common)
-        case "adam":
-            return torch.optim.Adam(model.parameters(), **common)
-        case "adamw":
-            return torch.optim.AdamW(model.parameters(), **common)

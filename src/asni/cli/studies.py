@@ -1,0 +1,126 @@
+"""Studies: several trainings that belong together, and one table of them."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from asni.cli.grouping import with_options
+from asni.cli.options import (
+    RUNS,
+    AsJson,
+    Changes,
+    Length,
+    PrecisionName,
+    RecipeName,
+    Root,
+    Save,
+    Seed,
+    Seeds,
+)
+from asni.cli.output import show
+from asni.cli.where import Where
+from asni.methods import VARIANTS
+from asni.recipes import load
+from asni.studies import comparison, investigation, reproduction
+from asni.studies.executors import Executor, Failures, failure, train_missing
+from asni.studies.study import Study
+from asni.studies.tables import check_formats
+from asni.training.processes import rank
+
+
+@with_options
+def investigate(
+    recipe: RecipeName,
+    changes: Changes,
+    where: Where,
+    seed: Seed = 0,
+    precision: PrecisionName = "fp32",
+    out: Root = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Train dense, ASNI-I, ASNI-II and the original-initialisation control: one table, and figures.
+
+    Example: asni investigate digits-fc
+    """
+    study = Study({recipe: load(recipe).override(**changes)}, [seed], VARIANTS, precision, out)
+    failures = _train(study, where.executor_for(out))
+    if rank() > 0:
+        return
+    if failures:
+        raise failure(failures)
+    [experiment] = study.experiments(recipe)
+    figures = investigation.draw_figures(experiment.home)
+    show(investigation.table(experiment), [], as_json=as_json)
+    if not as_json:
+        print(f"runs:    {experiment.home}")
+        print(f"figures: {figures}")
+
+
+@with_options
+def reproduce(
+    changes: Length,
+    where: Where,
+    rows: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ROWS", help="Such as 1 5-7 mnist-fc, or your own .toml. Else all of MNIST and CIFAR."),
+    ] = None,
+    seeds: Seeds = 1,
+    precision: PrecisionName = "fp32",
+    out: Root = RUNS,
+    save: Save = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train rows of the paper's Table 2, all four variants: one table, with the paper's numbers beside ours.
+
+    Finished work is never repeated. After a stop or a kill, the same command resumes.
+
+    Example: asni reproduce 1 5-7 --scale 0.2 --jobs 2 --save table.md
+    """
+    check_formats(save or [])
+    recipes = {name: load(name).override(**changes) for name in reproduction.chosen_rows(rows or [])}
+    study = Study(recipes, range(seeds), VARIANTS, precision, out)
+    failures = _train(study, where.executor_for(out))
+    if rank() > 0:
+        return
+    show(reproduction.table(study), save or [], as_json=as_json)
+    if failures:
+        raise failure(failures)
+
+
+@with_options
+def compare(
+    recipe: RecipeName,
+    changes: Changes,
+    where: Where,
+    methods: Annotated[str | None, typer.Option(help="Names with commas between them, else all of them.")] = None,
+    seeds: Seeds = 1,
+    seed: Annotated[int | None, typer.Option(min=0, help="This one alone, instead of --seeds from 0 on.")] = None,
+    precision: PrecisionName = "fp32",
+    out: Root = RUNS,
+    save: Save = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a recipe with several methods, down to the same nonzeros: one table. Finished work is never repeated.
+
+    Example: asni compare digits-fc --methods dense,asni-1,asni-2,snip,random --seeds 3
+    """
+    check_formats(save or [])
+    asked = {recipe: load(recipe).override(**changes)}
+    chosen_seeds = range(seeds) if seed is None else [seed]
+    study = Study(asked, chosen_seeds, comparison.chosen_methods(methods), precision, out)
+    failures = _train(study, where.executor_for(out))
+    if rank() > 0:
+        return
+    if rows := comparison.rows(study):
+        show(comparison.table(rows), save or [], as_json=as_json, rows=rows)
+    if failures:
+        raise failure(failures)
+
+
+def _train(study: Study, executor: Executor) -> Failures:
+    if not study.missing():
+        if rank() == 0:
+            print(f"already done: nothing was trained, this is what {study.root} holds", file=sys.stderr)
+        return {}
+    return train_missing(study, executor)

@@ -1,0 +1,62 @@
+"""Where the runs of a study are trained, as options of the command line."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from asni.cli.grouping import group_of
+from asni.cli.options import Device, Devices
+from asni.errors import UsageError
+from asni.studies.executors import Executor, Here
+from asni.studies.side_by_side import LocalProcesses, SideBySide
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the runs of a study are trained, as options."""
+
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many runs train side by side; they share the cores. Default 1; on Slurm, all."),
+    ] = None
+    device: Device = "auto"
+    devices: Devices = 1
+    executor: Annotated[Literal["local", "slurm"], typer.Option(help="This machine, or a cluster.")] = "local"
+    slurm_partition: Annotated[str | None, typer.Option(help="For --executor slurm.")] = None
+    slurm_time: Annotated[int, typer.Option(min=1, help="Minutes after which a run is queued again to resume.")] = 1440
+    slurm_option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Any other of sbatch, such as gres=gpu:1. May be repeated."),
+    ] = None
+
+    def executor_for(self, out: Path) -> Executor:
+        """The executor that these options ask for."""
+        if self.devices > 1 and (self.executor == "slurm" or self.jobs not in (None, 1)):
+            raise UsageError("--devices trains one network in several processes: leave out --jobs and --executor.")
+        if self.executor == "slurm":
+            return self._slurm(out)
+        if self.jobs in (None, 1):
+            return Here(self.device, self.devices)
+        return SideBySide(self.jobs, LocalProcesses(self.device))
+
+    def _slurm(self, out: Path) -> Executor:
+        try:
+            from asni.studies.slurm import Slurm, most_at_once
+        except ModuleNotFoundError as error:
+            raise UsageError(f"--executor slurm needs {error.name}: pip install 'asni[slurm]'.") from error
+        options = [option.partition("=") for option in self.slurm_option or []]
+        if not all(key and equals for key, equals, _ in options):
+            raise UsageError("--slurm-option: write each as KEY=VALUE, such as gres=gpu:1.")
+        launch = Slurm(
+            out / "slurm",
+            self.device,
+            self.slurm_partition,
+            self.slurm_time,
+            {key: value for key, _, value in options},
+        )
+        return SideBySide(self.jobs or most_at_once(), launch)
+
+
+Where = Annotated[Places, group_of(Places)]

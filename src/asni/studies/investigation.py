@@ -1,0 +1,40 @@
+"""One seed of one recipe, as in the paper's Table 2: dense, ASNI-I, ASNI-II and the original initialisation."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from asni.methods import VARIANTS
+from asni.runs.run import Experiment
+from asni.studies.tables import Column, Table, hundredths, percent, tenths
+
+COLUMNS = (
+    Column("variant", "variant", str, is_name=True),
+    Column("accuracy", "accuracy %", hundredths),
+    Column("nonzeros", "nonzeros"),
+    Column("sparsity", "sparsity %", percent),
+    Column("total_sparsity", "of all %", percent),
+    Column("seconds", "seconds", tenths),
+)
+
+
+def table(experiment: Experiment, stages: tuple[str, ...] = VARIANTS) -> Table:
+    """One line for each finished training, as its run recorded it."""
+    return Table([row(experiment, stage) for stage in stages], COLUMNS)
+
+
+def row(experiment: Experiment, stage: str) -> dict[str, Any]:
+    run = experiment.run(stage)
+    return {"variant": stage, **run.result, "directory": str(run.directory)}
+
+
+def draw_figures(home: Path) -> Path:
+    """The directory of an investigation's figures, drawn unless they are there."""
+    figures = home / "figures"
+    if not figures.exists():
+        from asni.figures import investigation
+
+        with tempfile.TemporaryDirectory(dir=home, prefix=".figures-") as unfinished:
+            investigation(home, Path(unfinished) / "figures")
+            (Path(unfinished) / "figures").rename(figures)
+    return figures

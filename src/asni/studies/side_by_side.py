@@ -1,0 +1,142 @@
+"""Several runs of a study side by side, each an `asni train`: none prints over another, none ends another."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+from asni.errors import StoppedError
+from asni.files import write_text
+from asni.studies.executors import Failures, blocked_by
+from asni.studies.overview import Overview
+from asni.studies.study import Task
+
+POLL_SECONDS = 0.2
+
+
+class Process(Protocol):
+    """What trains one task, as `subprocess.Popen` has it."""
+
+    def poll(self) -> int | None: ...
+
+    def terminate(self) -> None: ...
+
+    def wait(self) -> object: ...
+
+
+Launch = Callable[[Sequence[Task], int], Sequence[Process]]
+"""Starts a process for each task, of which at most so many will run side by side."""
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Launches at most `at_once` runs at a time, each when the runs that it needs are finished."""
+
+    at_once: int
+    launch: Launch
+
+    def run(self, tasks: Sequence[Task], overview: Overview) -> Failures:
+        """However this ends, no process is left behind."""
+        try:
+            return self._run(list(tasks), overview)
+        except KeyboardInterrupt:
+            raise StoppedError(
+                "stopped; every process has ended. The same command resumes from the last finished epochs."
+            ) from None
+
+    def _run(self, waiting: list[Task], overview: Overview) -> Failures:
+        failures: Failures = {}
+        running: dict[Task, Process] = {}
+        at_once = min(self.at_once, len(waiting))
+        with _stoppable(running):
+            while waiting or running:
+                for task in list(waiting):
+                    if why := blocked_by(task, failures):
+                        waiting.remove(task)
+                        failures[task] = why
+                if ready := _ready(waiting, running)[: at_once - len(running)]:
+                    waiting = [task for task in waiting if task not in ready]
+                    running |= zip(ready, self.launch(ready, at_once), strict=True)
+                overview.show(running)
+                time.sleep(POLL_SECONDS)
+                for task, status in [(task, process.poll()) for task, process in running.items()]:
+                    if status is not None:
+                        del running[task]
+                        failures |= {task: reason(task.log, status)} if status else {}
+            overview.list_finished()
+        return failures
+
+
+def _ready(waiting: Sequence[Task], running: dict[Task, Process]) -> list[Task]:
+    """The tasks that need none of the unfinished ones."""
+    return [task for task in waiting if not any(task.depends_on(other) for other in (*waiting, *running))]
+
+
+@dataclass(frozen=True)
+class LocalProcesses:
+    """Launches processes of this machine, which share its cores unless `OMP_NUM_THREADS` says otherwise."""
+
+    device: str
+
+    def __call__(self, tasks: Sequence[Task], at_once: int) -> "list[subprocess.Popen[bytes]]":
+        threads = threads_each(at_once) if at_once > 1 else None
+        return [start(task, self.device, threads) for task in tasks]
+
+
+def threads_each(at_once: int) -> int:
+    """How many threads a process gets so that together they use every core once."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // at_once)
+
+
+def start(task: Task, device: str, threads: int | None = None) -> "subprocess.Popen[bytes]":
+    """The process that trains a task; what it prints goes to the task's log."""
+    environment = dict(os.environ)
+    if threads is not None:
+        environment.setdefault("OMP_NUM_THREADS", str(threads))
+    write_text(task.log, "")
+    with task.log.open("wb") as log:
+        # -P: a file of the current directory must not be taken for a library.
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "asni", *task.arguments(device)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            env=environment,
+        )
+
+
+@contextmanager
+def _stoppable(running: dict[Task, Process]) -> Iterator[None]:
+    """However this ends, the processes end first; a run may be killed at any moment and still be resumed."""
+
+    def stop(number: int, frame: FrameType | None) -> Any:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait()
+        signal.signal(signal.SIGTERM, before)
+
+
+def reason(log: Path, status: int) -> str:
+    """What a person needs of the log: the error in words, or the last line of a traceback."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.exists() else []
+    errors = [number for number, line in enumerate(lines) if line.startswith("asni: ")]
+    if errors:
+        return " ".join(lines[errors[-1] :]).removeprefix("asni: ")
+    if status < 0:
+        return f"ended by {signal.Signals(-status).name}"
+    return lines[-1] if lines else f"ended with status {status}"

@@ -1,0 +1,261 @@
+"""One round of training: the loop, its checkpoints, and what it leaves behind."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from asni.errors import AsniError, StoppedError
+from asni.files import read_checkpoint, write_checkpoint
+from asni.pruning.masks import count, nearly_empty, prunable
+from asni.pruning.pruner import Pruner
+from asni.recipes import Recipe, lr_at
+from asni.runs.run import Run
+from asni.training.environment import environment
+from asni.training.evaluation import TEST_BATCH, count_correct
+from asni.training.processes import fail_together
+from asni.training.progress import Bar
+
+if TYPE_CHECKING:
+    from asni.training.trainer import Trainer
+
+Plug = Callable[[nn.Module, torch.optim.Optimizer], Pruner | None]
+"""Makes a method's pruner for one round, or nothing for a dense one."""
+
+
+class Round:
+    """The state of one round while it trains."""
+
+    def __init__(
+        self, trainer: "Trainer", run: Run, stage: str, plug: Plug, start: Mapping[str, Tensor] | None, steps: range
+    ):
+        self.trainer, self.run, self.stage, self.steps = trainer, run, stage, steps
+        self.fabric, self.recipe = trainer.fabric, trainer.recipe
+        # The faster order in memory for convolutions, on CPUs too; files keep the usual one.
+        self.module = trainer.network(start).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        scaler = getattr(self.fabric.strategy.precision, "scaler", None)
+        self.raw_optimizer = make_optimizer(self.module, self.recipe, fused=scaler is None)
+        self.model, self.optimizer = self.fabric.setup(self.module, self.raw_optimizer)
+        self.initial = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
+        self.pruner = plug(self.module, self.raw_optimizer)
+        self.metrics: list[dict[str, Any]] = []
+
+    def train(self) -> None:
+        per_epoch = self.trainer.steps_per_epoch
+        first, end = self.steps.start // per_epoch, -(-self.steps.stop // per_epoch)
+        self._resume_or_start()
+        done = max((first + len(self.metrics)) * per_epoch - self.steps.start, 0)
+        with self.trainer.progress.training(self.stage, end, len(self.steps), done) as bar:
+            try:
+                for epoch in range(first + len(self.metrics), end):
+                    self._train_epoch(epoch, bar)
+                    with fail_together(self.fabric):
+                        if self.fabric.is_global_zero:
+                            self._save()
+            except KeyboardInterrupt:
+                here = first + len(self.metrics) + 1
+                raise StoppedError(
+                    f"stopped in epoch {here} of {end} of {self.stage}. "
+                    f"The same command resumes in epoch {here}; its work is in {self.run.directory}."
+                ) from None
+        with fail_together(self.fabric):
+            if self.fabric.is_global_zero:
+                self._finish()
+
+    def _train_epoch(self, epoch: int, bar: Bar) -> None:
+        started = time.monotonic()
+        self._seed_drop_out(epoch)
+        for group in self.raw_optimizer.param_groups:
+            group["lr"] = lr_at(self.recipe.training, epoch)
+        losses = self._steps(epoch, bar)
+        entry = {
+            "epoch": epoch,
+            "loss": float(losses.mean()),
+            "accuracy": self._accuracy(),
+            **self._sizes(),
+            "lr": lr_at(self.recipe.training, epoch),
+            "seconds": time.monotonic() - started,
+        }
+        self.metrics.append(entry)
+        bar.epoch(entry)
+
+    def _seed_drop_out(self, epoch: int) -> None:
+        """Random numbers of their own for every epoch and process; none need to be kept in a checkpoint."""
+        numbers = np.random.SeedSequence((self.trainer.seed, epoch, self.fabric.global_rank))
+        torch.manual_seed(int(numbers.generate_state(1, np.uint64)[0]))
+
+    def _steps(self, epoch: int, bar: Bar) -> Tensor:
+        """Trains one epoch, or the part of it that belongs to the round; the loss of each of its global batches."""
+        per_epoch, world = self.trainer.steps_per_epoch, self.fabric.world_size
+        start = max(self.steps.start - epoch * per_epoch, 0)
+        stop = min(self.steps.stop - epoch * per_epoch, per_epoch)
+        batches = self.trainer.batches(epoch, start=start, rank=self.fabric.global_rank, world=world)
+        self.model.train()
+        losses: list[Tensor] = []
+        try:
+            for step, (images, labels) in zip(range(start, stop), batches, strict=False):
+                weight = len(labels) * world / self.trainer.images_in_step(step)
+                losses.append(train_step(self.fabric, self.model, self.optimizer, images, labels, weight=weight))
+                self._count_skipped_step(epoch * per_epoch + step + 1 - self.steps.start)
+                bar.step()
+        except AsniError:
+            # What cannot be pruned has most likely diverged before.
+            self._require_finite(torch.tensor(losses), epoch)
+            raise
+        # Looked at once an epoch, so that a GPU never waits; the checkpoint of the epoch before is still good.
+        means = cast(Tensor, self.fabric.all_reduce(torch.stack(losses)))
+        with fail_together(self.fabric):
+            self._require_finite(means, epoch)
+        return means
+
+    def _count_skipped_step(self, done: int) -> None:
+        """A gradient scaler that skips a step hides it from the pruner, whose epochs are those of the training."""
+        if self.pruner is not None and self.pruner.steps < done:
+            with torch.no_grad():
+                self.pruner.after_step()
+
+    def _require_finite(self, losses: Tensor, epoch: int) -> None:
+        bad = torch.nonzero(~torch.isfinite(losses))
+        if len(bad):
+            kept = f" The checkpoint of the epoch before is kept in {self.run.directory}." if self.metrics else ""
+            raise AsniError(
+                f"the loss of {self.stage} is {float(losses[int(bad[0])])} in epoch {epoch + 1}, step "
+                f"{int(bad[0]) + 1}.{kept} Try a lower learning rate (--lr)."
+            )
+
+    def _accuracy(self) -> float:
+        """Percent of the test images that are recognised, over all processes."""
+        self._share_statistics()
+        batches = self.trainer.dataset.test_batches(
+            TEST_BATCH, rank=self.fabric.global_rank, world=self.fabric.world_size
+        )
+        with self.fabric.autocast():
+            correct = count_correct(self.module, batches, self.fabric.device)
+        total = cast(Tensor, self.fabric.all_reduce(correct, reduce_op="sum"))
+        return 100 * int(total) / self.trainer.dataset.info.test
+
+    def _share_statistics(self) -> None:
+        """Batch norm's running statistics are those of process 0, as DDP has it before every step."""
+        if self.fabric.world_size > 1:
+            for statistics in self.module.buffers():
+                torch.distributed.broadcast(statistics, src=0)
+
+    def _sizes(self) -> dict[str, Any]:
+        candidates = sum(weight.numel() for weight in prunable(self.module).values())
+        parameters = sum(parameter.numel() for parameter in self.module.parameters())
+        pruned = 0 if self.pruner is None else candidates - count(self.pruner.masks)
+        return {
+            "nonzeros": parameters - pruned,
+            "sparsity": pruned / candidates,
+            "total_sparsity": pruned / parameters,
+        }
+
+    def _resume_or_start(self) -> None:
+        checkpoint = None
+        with fail_together(self.fabric):
+            if self.fabric.is_global_zero:
+                if self.run.checkpoint.exists():
+                    checkpoint = read_checkpoint(self.run.checkpoint)
+                else:
+                    self.run.start(environment(), self.initial)
+        checkpoint = self.fabric.broadcast(checkpoint)
+        if checkpoint is None:
+            return
+        try:
+            self._load(checkpoint)
+        except Exception as error:
+            # What another program or another version wrote can raise almost anything.
+            raise AsniError(
+                f"{self.run.checkpoint} does not fit this training. Remove it to train from the start again."
+            ) from error
+
+    def _load(self, checkpoint: Mapping[str, Any]) -> None:
+        self.metrics = list(checkpoint["metrics"])
+        self.module.load_state_dict(checkpoint["model"])
+        self.raw_optimizer.load_state_dict(checkpoint["optimizer"])
+        self.fabric.strategy.precision.load_state_dict(checkpoint["precision"])
+        if self.pruner is not None:
+            self.pruner.load_state_dict(checkpoint["pruner"])
+
+    def _save(self) -> None:
+        state = {
+            "metrics": self.metrics,
+            "model": self.module.state_dict(),
+            "optimizer": self.raw_optimizer.state_dict(),
+            "precision": self.fabric.strategy.precision.state_dict(),
+            "pruner": None if self.pruner is None else self.pruner.state_dict(),
+        }
+        write_checkpoint(self.run.checkpoint, state)
+        self.run.write_metrics(self.metrics)
+
+    def _finish(self) -> None:
+        masks = None
+        if self.pruner is not None:
+            masks = self.pruner.masks
+            self.pruner.detach()
+            for name in nearly_empty(masks):
+                mask = masks[name]
+                self.trainer.progress.nearly_empty(self.stage, name, int(mask.sum()), mask.numel())
+        last = self.metrics[-1]
+        result = {
+            "stage": self.stage,
+            "rounds": self.trainer.rounds_up_to(self.stage),
+            "seed": self.trainer.seed,
+            "epochs": len(self.metrics),
+            "steps": len(self.steps),
+            **{key: last[key] for key in ("accuracy", "nonzeros", "sparsity", "total_sparsity")},
+            "seconds": sum(entry["seconds"] for entry in self.metrics),
+        }
+        self.run.write_metrics(self.metrics)
+        self.run.finish(self.module.state_dict(), masks, result)
+
+
+def train_step(
+    fabric: Fabric,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    weight: float = 1.0,
+) -> Tensor:
+    """One step down the gradient of the cross-entropy; the loss before it.
+
+    Processes that share a batch average their gradients; `weight`, this process's share of the batch relative to an
+    equal one, makes the average the gradient of the whole batch's mean.
+    """
+    if not weight:
+        # The others wait for this process too: a blank image, in evaluation so that it leaves no statistics behind.
+        # Only the last batch of an epoch can be so short.
+        images, labels = images.new_zeros(1, *images.shape[1:]), labels.new_zeros(1)
+        model.eval()
+    images, labels = fabric.to_device((images.contiguous(memory_format=torch.channels_last), labels))
+    loss = cross_entropy(model(images), labels)
+    if weight != 1:
+        loss = loss * weight
+    optimizer.zero_grad()
+    fabric.backward(loss)
+    optimizer.step()
+    return loss.detach()
+
+
+def make_optimizer(model: nn.Module, recipe: Recipe, *, fused: bool = True) -> torch.optim.Optimizer:
+    """The recipe's optimiser; fused takes one kernel a step instead of several a parameter.
+
+    Under a gradient scaler it must not be: when the first step is skipped, PyTorch's fused SGD goes on from a momentum
+    that was never written.
+    """
+    training = recipe.training
+    common: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay, "fused": fused}
+    match training.optimizer:
+        case "sgd":
+            return torch.optim.SGD(model.parameters(), momentum=training.momentum, nesterov=training.nesterov, **common)
+        case "adam":
+            return torch.optim.Adam(model.parameters(), **common)
+        case "adamw":
+            return torch.optim.AdamW(model.parameters(), **common)

@@ -1,0 +1,74 @@
+"""The cluster executor on submitit's local one, which takes the same path where there is no `srun`."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from asni.recipes import load
+from asni.runs import names
+from asni.studies.overview import Overview
+from asni.studies.side_by_side import SideBySide
+from asni.studies.study import Study
+from tests.cli.calling import Command
+
+submitit = pytest.importorskip("submitit")
+
+from asni.studies.slurm import Slurm  # noqa: E402
+
+
+def study(root: Path, *methods: str, epochs: int = 1) -> Study:
+    recipe = load("digits-fc").override(epochs=epochs, steps_per_epoch=3)
+    return Study({"digits-fc": recipe}, [0], methods, "fp32", root)
+
+
+def test_each_run_is_submitted_and_a_failure_leaves_the_others(tmp_path: Path) -> None:
+    asked = study(tmp_path, "asni-1", "asni-2", "dense")
+    dense = asked.tasks[2]
+    dense.run.directory.mkdir(parents=True)
+    dense.run.checkpoint.write_bytes(b"not a checkpoint")
+    launch = Slurm(tmp_path / "slurm", "cpu", partition="gpu", cluster="local")
+    failures = SideBySide(2, launch).run(asked.tasks, Overview(asked.tasks, quiet=True))
+    assert list(failures) == [dense]
+    assert str(dense.run.checkpoint) in failures[dense]
+    assert all(task.run.finished for task in asked.tasks[:2])
+
+
+def test_a_preempted_run_is_queued_again_and_resumes(tmp_path: Path) -> None:
+    [task] = study(tmp_path, "asni-1", epochs=400).tasks
+    [job] = Slurm(tmp_path / "slurm", "cpu", cluster="local")([task], 1)
+    wait_until(lambda: (task.run.directory / names.METRICS).exists())
+    # What Slurm does: the signal goes to the process that waits for the training, a child of submitit's controller.
+    controller = int(job.job.job_id)
+    [waiting] = Path(f"/proc/{controller}/task/{controller}/children").read_text().split()
+    os.kill(int(waiting), signal.SIGUSR2)
+    wait_until(lambda: job.poll() is not None)
+    assert job.poll() == 0
+    assert task.run.finished
+    assert "resuming after step" in task.log.read_text()
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    until = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_on_the_command_line(command: Command, tmp_path: Path) -> None:
+    asked = ["compare", "digits-fc", "--epochs", "1", "--steps-per-epoch", "3", "--methods", "dense", "--device", "cpu"]
+    answer = command(*asked, "--executor", "slurm", "--slurm-partition", "gpu", "--out", str(tmp_path))
+    assert answer.status == 0, answer.err
+    assert answer.out.splitlines()[1].split()[0] == "dense"
+
+
+@pytest.mark.parametrize("option", ["gres", "=gpu", ""])
+def test_an_option_of_sbatch_without_a_value_is_refused(command: Command, tmp_path: Path, option: str) -> None:
+    asked = ["compare", "digits-fc", "--executor", "slurm", "--out", str(tmp_path / "runs"), "--slurm-option", option]
+    answer = command(*asked)
+    assert answer.status == 2
+    assert "--slurm-option" in answer.err
+    assert not (tmp_path / "runs").exists()
