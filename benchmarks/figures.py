@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from safetensors.torch import save_file
 
 from asni import figures, networks
-from asni.pruning.masks import keep_largest, prunable
+from asni.pruning.layers import prunable
+from asni.pruning.masks import keep_largest
 from asni.pruning.schedules import kept
 from asni.recipes import load
 

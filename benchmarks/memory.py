@@ -9,7 +9,7 @@ from torch import nn
 
 from asni import networks, recipes
 from asni.methods.asni import ASNI
-from asni.pruning.masks import prunable
+from asni.pruning.layers import prunable
 from asni.training.processes import make_fabric
 from asni.training.round import make_optimizer, train_step
 from benchmarks.pruning import resident

@@ -48,10 +48,10 @@ def _step(
     recipe: recipes.Recipe,
     images: Tensor,
     labels: Tensor,
-    plug: Callable[[nn.Module, torch.optim.Optimizer], object],
+    make_pruner: Callable[[nn.Module, torch.optim.Optimizer], object],
 ) -> Callable[[], Tensor]:
     network = networks.build(recipe.network, (1, 28, 28), 10)
     optimizer = make_optimizer(network, recipe)
-    plug(network, optimizer)
+    make_pruner(network, optimizer)
     model, stepper = fabric.setup(network, optimizer)
     return partial(train_step, fabric, model, stepper, images, labels)

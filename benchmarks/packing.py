@@ -23,7 +23,8 @@ from asni import networks
 from asni.packing import inspect, load, pack, unpack
 from asni.packing.convert import from_torch, write_csr
 from asni.packing.writing import write
-from asni.pruning.masks import keep_largest, prunable
+from asni.pruning.layers import prunable
+from asni.pruning.masks import keep_largest
 from asni.pruning.schedules import kept
 from benchmarks.pruning import peak_extra_bytes
 

@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn.utils.prune import L1Unstructured, global_unstructured
 
 from asni import networks
-from asni.pruning.masks import keep_largest, prunable
+from asni.pruning.layers import prunable
+from asni.pruning.masks import keep_largest
 from asni.pruning.schedules import kept
 from benchmarks.timing import seconds
 

@@ -2,8 +2,13 @@ import signal
 
 import pytest
 import torch
+from hypothesis import settings
 
 from tests.cli.calling import Command
+
+# A loaded machine is slow, not wrong.
+settings.register_profile("asni", deadline=None)
+settings.load_profile("asni")
 
 
 @pytest.fixture(autouse=True, scope="session")

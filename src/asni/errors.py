@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+MOST_LISTED = 40
+
 
 class AsniError(Exception):
     """What was wrong, where, and what to do; the command line prints it without a traceback."""
@@ -31,6 +33,7 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> UsageError:
     no recipe 'mnist-cf'; did you mean 'mnist-fc'? (known: digits-fc, mnist-fc)
     """
     names = sorted(known)
+    listed = ", ".join(names[:MOST_LISTED]) + (f" and {len(names) - MOST_LISTED} more" * (len(names) > MOST_LISTED))
     near = [name for name in names if given and name.startswith(given)] or get_close_matches(given, names, 1, 0.5)
     hint = f"; did you mean '{near[0]}'?" if near else "."
-    return UsageError(f"no {kind} '{given}'{hint} (known: {', '.join(names)})")
+    return UsageError(f"no {kind} '{given}'{hint} (known: {listed})")

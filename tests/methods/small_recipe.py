@@ -10,7 +10,9 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
 }
 
 
-def small_recipe(network: str = "normed", optimizer: str = "adam", epochs: int = 4, sparsity: float = 0.6) -> Recipe:
+def small_recipe(
+    network: str = "normed", optimizer: str = "adam", epochs: int = 4, sparsity: float = 0.6, **pruning: Any
+) -> Recipe:
     return Recipe.model_validate(
         {
             "name": "small",
@@ -23,6 +25,6 @@ def small_recipe(network: str = "normed", optimizer: str = "adam", epochs: int =
                 "threads": 1,
                 **OPTIMIZERS[optimizer],
             },
-            "pruning": {"sparsity": sparsity},
+            "pruning": {"sparsity": sparsity, **pruning},
         }
     )

@@ -7,7 +7,8 @@ from torch import nn
 
 from asni.errors import AsniError, UsageError
 from asni.methods.asni import ASNI
-from asni.pruning.masks import count, prunable
+from asni.pruning.layers import prunable
+from asni.pruning.masks import count
 from asni.pruning.schedules import Sigmoid, kept
 
 STEPS = 4

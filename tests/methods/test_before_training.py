@@ -12,7 +12,8 @@ from asni.methods.random_mask import random_mask
 from asni.methods.snip import snip
 from asni.methods.synflow import synflow_masks
 from asni.pruning import scores
-from asni.pruning.masks import count, prunable
+from asni.pruning.layers import prunable
+from asni.pruning.masks import count
 from tests.methods.small_recipe import small_recipe
 from tests.training.training_setup import trainer as small_trainer
 
@@ -42,7 +43,7 @@ def test_grasp_looks_at_as_many_images_of_each_class(tmp_path: Path) -> None:
     assert labels.bincount().tolist() == [10] * 10
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1000), scale=st.floats(-3, 3), keep=st.integers(6, 60))
 def test_synflow_never_empties_a_layer(seed: int, scale: float, keep: int) -> None:
     """However unlike the layers' sizes and scales are, while a path through the network can be afforded."""

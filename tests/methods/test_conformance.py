@@ -10,12 +10,13 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from asni.errors import AsniError, StoppedError
+from asni.errors import AsniError, StoppedError, UsageError
 from asni.methods import METHODS
-from asni.pruning.masks import count, prunable
+from asni.pruning.layers import prunable
+from asni.pruning.masks import count
 from asni.runs.run import Run
 from asni.training.progress import Progress
-from asni.training.round import Plug
+from asni.training.round import MakePruner
 from asni.training.trainer import Trainer
 from tests.methods.small_recipe import OPTIMIZERS, small_recipe
 from tests.training.training_setup import StopAfter
@@ -23,10 +24,10 @@ from tests.training.training_setup import trainer as small_trainer
 
 SPARSE = [method for method in METHODS if method != "dense"]
 WITHIN = {"str": 0.02}
-"""Methods that cannot be told a sparsity, and how near to it they promise to end, as a share of the count."""
+"""Methods without a sparsity target, and how near to it they promise to end, as a share of the count."""
 
 MAY_COME_BACK = {"str"}
-"""Methods whose pruned weights go on learning behind their zeros, so the optimiser must not forget them."""
+"""Methods whose pruned weights keep learning behind their zeros, so the optimiser must not forget them."""
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -55,6 +56,32 @@ def test_works_where_a_layer_is_emptied(method: str, shared: Path) -> None:
     run = METHODS[method].train(trainer)
     assert count(run.masks) == pytest.approx(trainer.keep, rel=WITHIN.get(method, 0), abs=0)
     assert all(bool(value.isfinite().all()) for value in run.weights.values())
+
+
+@pytest.mark.parametrize("method", SPARSE)
+def test_a_layer_that_the_recipe_excludes_stays_dense(method: str, shared: Path) -> None:
+    recipe = small_recipe(exclude=["5"])
+    trainer = small_trainer(shared / "excluded", recipe)
+    run = METHODS[method].train(trainer)
+    assert trainer.keep == round(0.4 * 64 * 12)
+    assert int(run.masks["1.weight"].sum()) == pytest.approx(trainer.keep, rel=WITHIN.get(method, 0), abs=0)
+    assert run.weights["5.weight"].all()
+    others = 12 * 10 + 12 + 2 * 12 + 10
+    assert run.result["nonzeros"] == int(run.masks["1.weight"].sum()) + others
+    assert run.result["sparsity"] == pytest.approx(0.6, abs=0.01)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_score_and_a_floor_are_heeded_or_refused(method: str, shared: Path) -> None:
+    recipe = small_recipe("fading", score="lamp", floor=3)
+    trainer = small_trainer(shared / "ranked", recipe)
+    if not METHODS[method].ranks:
+        with pytest.raises(UsageError, match=f"{method} does not heed score or floor"):
+            METHODS[method].train(trainer)
+    elif method != "dense":
+        masks = METHODS[method].train(trainer).masks
+        assert count(masks) == trainer.keep
+        assert int(masks["3.weight"].sum()) >= 3, "a global threshold on magnitudes would empty this layer"
 
 
 def test_that_layer_is_emptied_by_a_global_threshold(shared: Path) -> None:
@@ -121,14 +148,14 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.trainer, name)
 
-    def train(self, stage: str, plug: Plug, **options: Any) -> Run:
-        def watched_plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Any:
-            pruner = plug(model, optimizer)
+    def train(self, stage: str, make_pruner: MakePruner, **options: Any) -> Run:
+        def watched(model: nn.Module, optimizer: torch.optim.Optimizer) -> Any:
+            pruner = make_pruner(model, optimizer)
             if pruner is not None:
                 optimizer.register_step_post_hook(lambda *_: self.look(pruner.masks, model, optimizer))
             return pruner
 
-        return self.trainer.train(stage, watched_plug, **options)
+        return self.trainer.train(stage, watched, **options)
 
     def look(self, masks: Mapping[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         self.looked += 1

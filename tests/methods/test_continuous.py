@@ -34,7 +34,7 @@ def test_the_weights_with_the_largest_s_stay_as_their_gates_left_them(optimizer_
 
     def fold_by_hand(*_: object) -> None:
         for name, score in pruner.scores.items():
-            folded[name] = pruner.formula(name, pruner.behind[name], score).detach()
+            folded[name] = pruner.formula(name, pruner.latent[name], score).detach()
 
     optimizer.register_step_post_hook(fold_by_hand)
     train(model, optimizer, range(9, 10))

@@ -1,5 +1,7 @@
 """Early-bird draws its mask when the mask stays the same, and not before."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -12,7 +14,7 @@ def watched(weights: list[list[float]], **settings: int) -> list[int]:
     """How many weights live after each epoch, when the weights at its end are those given."""
     model = nn.Linear(len(weights[0]), 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-    options = {"keep": 2, "epochs": 20, "patience": 3, **settings}
+    options: dict[str, Any] = {"keep": 2, "epochs": 20, "patience": 3, **settings}
     bird = EarlyBird(model, optimizer, steps_per_epoch=1, **options)
     alive = []
     for values in weights:
@@ -58,7 +60,7 @@ def test_a_copy_from_a_checkpoint_waits_as_long_as_the_first_would_have() -> Non
     nn.init.constant_(model.weight, 1.0)
     drawn_after = []
     for stop in range(5):
-        settings = {"keep": 2, "epochs": 20, "steps_per_epoch": 1, "patience": 3}
+        settings: dict[str, Any] = {"keep": 2, "epochs": 20, "steps_per_epoch": 1, "patience": 3}
         bird = EarlyBird(model, torch.optim.SGD(model.parameters()), **settings)
         for _ in range(stop):
             bird.after_step()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from asni.errors import UsageError
 from asni.methods.rigl import SET, RigL
-from asni.pruning.masks import prunable
+from asni.pruning.layers import prunable
 from tests.training.training_by_hand import OPTIMIZERS, alive, small_network, train
 
 

@@ -45,7 +45,7 @@ def test_without_a_loss_the_weights_behind_decay_alike_but_never_faster_than_ada
     pruner = STR(layer, optimizer, decay=decay)
     for _ in range(10):
         optimizer.step()
-    torch.testing.assert_close(pruner.behind["weight"], before * math.exp(-10 * 0.1 * felt))
+    torch.testing.assert_close(pruner.latent["weight"], before * math.exp(-10 * 0.1 * felt))
 
 
 @pytest.mark.parametrize("optimizer_name", OPTIMIZERS)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from asni.errors import PackError
@@ -20,7 +20,6 @@ def entropy(mask: Mask) -> float:
     return information(np.array([mask.sum(), mask.size - mask.sum()]))
 
 
-@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 40), st.floats(0, 1), st.integers(0, 99))
 def test_a_mask_comes_back(rows: int, columns: int, density: float, seed: int) -> None:
     mask = random_mask(rows, columns, density, seed)
@@ -58,7 +57,6 @@ def test_dead_blocks_are_found() -> None:
     assert len(encode_mask(mask)) < 0.05 * entropy(mask)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=2000))
 def test_any_bytes_come_back_from_a_block(data: bytes) -> None:
     block = encode_block(np.frombuffer(data, np.uint8))
@@ -88,7 +86,6 @@ def test_two_values_cost_one_bit_each() -> None:
     assert len(encode_values(weights.view("<u4"))) <= 1000 + 8 + 4
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**63 - 1))
 def test_integers_come_back(number: int) -> None:
     assert Reader(varint(number)).varint() == number

@@ -35,7 +35,7 @@ def tensors(draw: st.DrawFn) -> torch.Tensor:
     return torch.from_numpy(values.reshape(-1)).view(dtype).reshape(shape)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=8), tensors(), max_size=5))
 def test_every_tensor_comes_back_bit_for_bit(
     tmp_path_factory: pytest.TempPathFactory, state: dict[str, torch.Tensor]

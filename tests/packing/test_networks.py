@@ -21,7 +21,7 @@ from asni.packing.writing import write
 from asni.recipes import Recipe
 from asni.training.trainer import Trainer
 from tests.packing.same_bits import assert_same_bits
-from tests.training.training_setup import trainer
+from tests.training.training_setup import short_digits, trainer
 
 CONV2 = {"name": "conv2", "shape": [1, 8, 8], "classes": 10}
 
@@ -120,6 +120,22 @@ def test_the_amenable_file_of_an_asni_2_run_holds_what_it_started_from(
     pack(home / "asni-1", tmp_path / "one.asni", mode="amenable")
     pack(home / "asni-2", tmp_path / "two.asni", mode="amenable")
     assert read(tmp_path / "one.asni").content == read(tmp_path / "two.asni").content
+
+
+def test_layers_that_a_recipe_excludes_are_dense_in_its_files_and_trained_again_from_two_numbers(
+    tmp_path: Path,
+) -> None:
+    asked = short_digits(epochs=2)
+    pruning = asked.pruning.model_copy(update={"exclude": ["linear3"]})
+    training = trainer(tmp_path, asked.model_copy(update={"pruning": pruning}))
+    sparse, again = (METHODS[method].train(training) for method in ("asni-1", "asni-2"))
+    with pytest.raises(PackError, match="asni-2"):
+        pack(sparse.directory, tmp_path / "net.asni", mode="amenable")
+    inspection = pack(again.directory, tmp_path / "net.asni", mode="amenable")
+    assert inspection.schedule["exclude"] == ["linear3"]
+    from_file = train_from(training, tmp_path / "net.asni")
+    assert_same_bits(from_file.weights, again.weights)
+    assert list(from_file.masks) == ["linear1.weight", "linear2.weight"]
 
 
 def test_a_packed_run_knows_where_it_came_from(runs: tuple[Path, Trainer], tmp_path: Path) -> None:

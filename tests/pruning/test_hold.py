@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from asni.errors import AsniError
 from asni.pruning.hold import Hold
-from asni.pruning.masks import Masks, count, keep_largest, prunable
+from asni.pruning.layers import prunable
+from asni.pruning.masks import Masks, count, keep_largest
 
 Optimizer = torch.optim.Optimizer
 SGD, Adam, AdamW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from asni.errors import AsniError
-from asni.pruning.masks import count, keep_largest, nearly_empty, prunable
+from asni.pruning.layers import prunable
+from asni.pruning.masks import count, keep_largest, nearly_empty
 
 # Few distinct values, so that most examples are full of ties.
 layers = st.lists(

@@ -109,7 +109,7 @@ def test_nonsense_is_refused_by_name(method: Callable[..., Pruner], wrong: dict[
 
 @every_pruner
 def test_the_optimiser_of_another_model_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="trains no convolution or linear weight of the model"):
+    with pytest.raises(UsageError, match="the optimizer trains none of the prunable weights"):
         PRUNERS[name](small_network(), OPTIMIZERS["sgd"](small_network().parameters()))
 
 

@@ -39,19 +39,19 @@ def test_a_step_is_the_step_that_autograd_makes_of_the_folded_formula(method: st
 
     for _ in range(earlier_steps):
         step()
-    behind = {name: value.clone().requires_grad_() for name, value in pruner.behind.items()}
+    latent = {name: value.clone().requires_grad_() for name, value in pruner.latent.items()}
     scores = {name: value.detach().clone().requires_grad_() for name, value in pruner.scores.items()}
-    folded = {name: pruner.formula(name, behind[name], scores[name]) for name in behind}
+    folded = {name: pruner.formula(name, latent[name], scores[name]) for name in latent}
     assert any(0 < int((value == 0).sum()) < value.numel() for value in folded.values()) == (method == "str")
     torch.autograd.backward(mse_loss(functional_call(model, folded, images), labels))
 
     step()
-    for name in behind:
-        expected, score = behind[name].grad, scores[name].grad
+    for name in latent:
+        expected, score = latent[name].grad, scores[name].grad
         assert expected is not None
         assert score is not None
         left = torch.e ** (-0.5 * 0.1) if method == "str" else 1.0
-        torch.testing.assert_close(pruner.behind[name], (left * behind[name] - 0.5 * expected).detach())
+        torch.testing.assert_close(pruner.latent[name], (left * latent[name] - 0.5 * expected).detach())
         torch.testing.assert_close(pruner.scores[name].detach(), (left * scores[name] - 0.5 * score).detach())
 
 
@@ -65,7 +65,7 @@ def test_the_layers_always_hold_the_folded_weights(method: str, optimizer_name: 
 
     def look(_: int) -> None:
         for name, weight in pruner.weights.items():
-            assert torch.equal(weight, pruner.formula(name, pruner.behind[name], pruner.scores[name]))
+            assert torch.equal(weight, pruner.formula(name, pruner.latent[name], pruner.scores[name]))
         assert list(model.state_dict()) == keys
 
     train(model, optimizer, range(20), look)

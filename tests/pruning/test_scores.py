@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from asni.networks.initial import initialise
 from asni.pruning import scores
-from asni.pruning.masks import prunable
+from asni.pruning.layers import prunable
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from asni.errors import UsageError
@@ -82,7 +82,6 @@ def named(name: str) -> Table:
     )
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_no_name_breaks_a_latex_row(name: str) -> None:
     row = as_latex(named(name)).split("\\midrule\n")[1].split("\n\\bottomrule")[0]
@@ -92,7 +91,6 @@ def test_no_name_breaks_a_latex_row(name: str) -> None:
     assert not re.search(r"[\\&%$#_{}~^]", plain)
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_no_name_breaks_a_markdown_row(name: str) -> None:
     row = as_markdown(named(name)).split("|:--|--:|\n")[1]

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
-from asni.pruning.masks import prunable
+from asni.pruning.layers import prunable
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9, weight_decay=1e-2),

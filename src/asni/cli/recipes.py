@@ -6,7 +6,9 @@ from asni.cli.grouping import with_options
 from asni.cli.options import AsJson, Changes, RecipeName
 from asni.cli.output import print_json, print_table
 from asni.methods import METHODS
-from asni.recipes import load, names
+from asni.recipes import SIZES, load
+from asni.studies.plan import outline
+from asni.studies.plan import plan as make_plan
 from asni.studies.tables import hundredths, number
 
 
@@ -15,9 +17,7 @@ def recipes(as_json: AsJson = False) -> None:
 
     Example: asni recipes
     """
-    from asni.studies.plan import plan as planned
-
-    listed = [(recipe := load(name), planned(recipe)) for name in names()]
+    listed = [(recipe := load(name), outline(recipe, size)) for name, size in SIZES.items()]
     if as_json:
         paper = {recipe.name: recipe.paper.model_dump() for recipe, _ in listed}
         print_json([{**facts, "paper": paper[facts["recipe"]]} for _, facts in listed])
@@ -72,9 +72,7 @@ def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
 
     Example: asni plan mnist-fc --epochs 10
     """
-    from asni.studies.plan import plan as planned
-
-    facts = planned(load(recipe).override(**changes))
+    facts = make_plan(load(recipe).override(**changes))
     if as_json:
         print_json(facts)
         return

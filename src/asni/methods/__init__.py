@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from asni.errors import UsageError
+
 if TYPE_CHECKING:
+    from asni.recipes import Recipe
     from asni.runs.run import Run
     from asni.training.trainer import Trainer
 
@@ -29,7 +32,8 @@ class Method:
     """What is known of a method before it is trained.
 
     `imagenet` is the paper's top-1 percent of ResNet-50 with 80 % of its parameters pruned (Tables 3 and 4).
-    `needs` are methods whose run it starts from, `rounds` the trainings of its own (None: it depends).
+    `needs` are methods whose run it starts from, `rounds` the trainings of its own (None: it depends). `ranks` says
+    whether the recipe's score and floor decide which weights live; the other methods have their own way.
     """
 
     name: str
@@ -40,9 +44,20 @@ class Method:
     imagenet: float | None = None
     needs: tuple[str, ...] = ()
     rounds: int | None = 1
+    ranks: bool = False
+
+    def require_heeds(self, recipe: "Recipe") -> None:
+        """Refuse a score or a floor that the method would not heed."""
+        asked = {"score": recipe.pruning.score != "magnitude", "floor": recipe.pruning.floor is not None}
+        if any(asked.values()) and not self.ranks:
+            raise UsageError(
+                f"{self.name} does not heed {' or '.join(key for key, said in asked.items() if said)}. "
+                f"Leave it out, or choose among {', '.join(name for name, each in METHODS.items() if each.ranks)}."
+            )
 
     def train(self, trainer: "Trainer") -> "Run":
         """Train all rounds that are missing; the run of the last one."""
+        self.require_heeds(trainer.recipe)
         module, _, function = self.function.partition(":")
         trainer.begin(self.name)
         run: Run = getattr(import_module(f"asni.methods.{module}"), function)(trainer)
@@ -61,20 +76,24 @@ _FROM_DENSE, _FROM_SPARSE = ("dense",), ("asni-1",)
 METHODS = {
     method.name: method
     for method in (
-        Method("dense", "dense", ACCURATE, "dense:dense", "the network as it is"),
-        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23),
-        Method("asni-2", "ASNI-II", TRAINABLE, "amenable:asni_2", _ASNI, 75.17, _FROM_SPARSE),
-        Method("original", "original initialisation", TRAINABLE, "amenable:original", _ASNI, None, _FROM_SPARSE),
-        Method("gmp", "GMP", ACCURATE, "gmp:gmp", "Zhu and Gupta 2017", 74.68),
-        Method("magnitude", "magnitude", ACCURATE, "magnitude:magnitude", "Han et al. 2015"),
+        Method("dense", "dense", ACCURATE, "dense:dense", "the network as it is", ranks=True),
+        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23, ranks=True),
+        Method("asni-2", "ASNI-II", TRAINABLE, "amenable:asni_2", _ASNI, 75.17, _FROM_SPARSE, ranks=True),
+        Method("original", "original initialisation", TRAINABLE, "amenable:original",
+               _ASNI, None, _FROM_SPARSE, ranks=True),
+        Method("gmp", "GMP", ACCURATE, "gmp:gmp", "Zhu and Gupta 2017", 74.68, ranks=True),
+        Method("magnitude", "magnitude", ACCURATE, "magnitude:magnitude", "Han et al. 2015", ranks=True),
         Method("rigl", "RigL", ACCURATE, "rigl:rigl", "Evci et al. 2020", 74.55),
         Method("rigl-uniform", "RigL, uniform", ACCURATE, "rigl:rigl_uniform", "Evci et al. 2020"),
         Method("set", "SET", ACCURATE, "rigl:set_", "Mocanu et al. 2018"),
         Method("str", "STR", ACCURATE, "soft_threshold:soft_threshold", "Kusupati et al. 2020", 74.87, (), None),
         Method("continuous", "continuous", ACCURATE, "continuous:continuous", "Savarese et al. 2019"),
-        Method("control-fresh", "fresh values", TRAINABLE, "controls:control_fresh", "control", None, _FROM_SPARSE),
-        Method("control-signs", "shuffled signs", TRAINABLE, "controls:control_signs", "control", None, _FROM_SPARSE),
-        Method("control-mask", "shuffled mask", TRAINABLE, "controls:control_mask", "control", None, _FROM_SPARSE),
+        Method("control-fresh", "fresh values", TRAINABLE, "controls:control_fresh",
+               "control", None, _FROM_SPARSE, ranks=True),
+        Method("control-signs", "shuffled signs", TRAINABLE, "controls:control_signs",
+               "control", None, _FROM_SPARSE, ranks=True),
+        Method("control-mask", "shuffled mask", TRAINABLE, "controls:control_mask",
+               "control", None, _FROM_SPARSE, ranks=True),
         Method("lottery", "lottery", TRAINABLE, "lottery:lottery",
                "Frankle and Carbin 2019", None, _FROM_DENSE, None),
         Method("lottery-layerwise", "lottery, layer-wise", TRAINABLE, "lottery:lottery_layerwise",

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from html import escape
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from asni.files import write_json
 from asni.methods.asni import asni_1
 from asni.networks.initial import reset_biases_and_norms
 from asni.pruning.hold import Hold
-from asni.pruning.masks import Masks, nonzero_masks, prunable, require_fitting
+from asni.pruning.layers import Layers, prunable
+from asni.pruning.masks import Masks, nonzero_masks, weights_of
 from asni.runs import names
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from asni.training.trainer import Trainer
 
 
-@dataclass(frozen=True)
+HEADINGS = ("layer", "c-", "c+", "alive")
+
+
+@dataclass(frozen=True, repr=False)
 class Amenable:
     """The algorithm's output; `c_plus` and `c_minus` hold no entry for a sign that a layer does not have."""
 
@@ -29,24 +33,50 @@ class Amenable:
     c_minus: dict[str, float]
     mask: Masks
 
+    @property
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """For a person: of each layer its name, its two centroids, and how many weights survive."""
+        return [
+            (name, _short(self.c_minus.get(name)), _short(self.c_plus.get(name)), f"{mask.sum():,} of {mask.numel():,}")
+            for name, mask in self.mask.items()
+        ]
+
+    def __repr__(self) -> str:
+        rows = [HEADINGS, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(
+            f"{row[0]:<{widths[0]}}" + "".join(map("  {:>{}}".format, row[1:], widths[1:])) for row in rows
+        )
+
+    def _repr_html_(self) -> str:
+        """The same table in a notebook."""
+        rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self.rows]
+        head = "".join(f"<th>{heading}</th>" for heading in HEADINGS)
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in [head, *rows])}</table>"
+
+
+def _short(centroid: float | None) -> str:
+    return "-" if centroid is None else f"{centroid:.4g}"
+
 
 @torch.no_grad()
-def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None) -> Amenable:
+def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None, **layers: Unpack[Layers]) -> Amenable:
     """Sets each layer's surviving positive (negative) weights to their mean, biases to 0, norms to their start.
 
-    Where `masks` name no layer, its weights that are not zero survive. Train the network again under `asni.Hold`.
+    Of a layer that `masks` do not name, the weights that are not zero survive. A layer that you exclude keeps its
+    weights. Train the network again under `asni.Hold`.
 
     >>> model = nn.Linear(4, 1)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 3.0, 0.0, -0.5]]))
     >>> numbers = amenable(model)
     >>> model.weight.data
     tensor([[ 2.0000,  2.0000,  0.0000, -0.5000]])
-    >>> numbers.c_plus, numbers.c_minus
-    ({'weight': 2.0}, {'weight': -0.5})
+    >>> numbers
+    layer     c-  c+   alive
+    weight  -0.5   2  3 of 4
     """
-    weights = prunable(model)
+    weights = {**prunable(model, **layers), **weights_of(model, masks or {})}
     masks = {**nonzero_masks(weights), **(masks or {})}
-    require_fitting(masks, weights)
     theta_hat = {name: value.clone() for name, value in model.state_dict().items()}
     c_plus: dict[str, float] = {}
     c_minus: dict[str, float] = {}
@@ -65,19 +95,21 @@ def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None) -> Ame
 
 
 def asni_2(trainer: "Trainer") -> "Run":
-    """ASNI-I, then a full training of its mask from the amenable initialisation."""
+    """ASNI-I, then a full training of its mask from the amenable initialisation.
+
+    A layer that the recipe excludes from pruning is dense, but it starts from its two numbers as every other does.
+    """
     sparse = asni_1(trainer)
     numbers = amenable(trainer.network(sparse.weights), sparse.masks)
-    layers = {
+    centroids = {
         name: {"positive": numbers.c_plus.get(name), "negative": numbers.c_minus.get(name)} for name in numbers.mask
     }
-
-    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
-        if trainer.fabric.is_global_zero:
-            write_json(trainer.experiment.home / "asni-2" / names.CENTROIDS, layers)
-        return Hold(model, optimizer, numbers.mask)
-
-    return trainer.train("asni-2", plug, start=numbers.theta_0)
+    return trainer.train(
+        "asni-2",
+        lambda model, optimizer: Hold(model, optimizer, numbers.mask),
+        start=numbers.theta_0,
+        notes={names.CENTROIDS: centroids},
+    )
 
 
 def original(trainer: "Trainer") -> "Run":

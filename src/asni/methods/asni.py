@@ -1,12 +1,12 @@
 """ASNI-I: one round of training, pruned after each epoch along a sigmoid (Damadi, Nouri and Pirsiavash)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import nn
 
 from asni.methods.one_round import one_round
-from asni.pruning.gradual import GradualMagnitude, total_steps
+from asni.pruning.gradual import GradualMagnitude, Ranking, total_steps
 from asni.pruning.schedules import Sigmoid
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class ASNI(GradualMagnitude):
     After each epoch `e` but the last, a global magnitude threshold leaves the fraction
     `p = alpha * sigmoid((e - beta*E) / gamma)` of the prunable weights at zero, with alpha solved so that the
     training ends with exactly `round(prunable * (1 - sparsity))` of them alive. The optimiser's steps are counted,
-    so the loop itself does not change.
+    so the loop itself does not change. `score`, `floor`, `include` and `exclude` are those of `GradualMagnitude`.
 
     Lines of the algorithm: `Hold` is line 3 (the gradient times the mask), `Sigmoid` is line 5 (p), and
     `GradualMagnitude.prune` is lines 6 to 8 (the threshold, the mask, the weights).
@@ -31,8 +31,8 @@ class ASNI(GradualMagnitude):
     >>> for step in range(5 * 2):
     ...     loss = model(torch.ones(1, 10)).square().sum()
     ...     optimizer.zero_grad(); loss.backward(); optimizer.step()
-    >>> int((model.weight != 0).sum())
-    10
+    >>> pruner
+    ASNI(epoch 5/5, 90 % pruned, 10 alive)
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class ASNI(GradualMagnitude):
         steps_per_epoch: int,
         beta: float = 0.5,
         gamma: float | None = None,
+        **ranking: Unpack[Ranking],
     ):
         super().__init__(
             model,
@@ -52,9 +53,15 @@ class ASNI(GradualMagnitude):
             schedule=Sigmoid(sparsity, beta, gamma),
             steps=total_steps(epochs, steps_per_epoch),
             every=steps_per_epoch,
+            **ranking,
         )
+
+    @property
+    def progress(self) -> str:
+        return f"epoch {self.steps // self.every}/{self.prunings}"
 
 
 def asni_1(trainer: "Trainer") -> "Run":
     """One round of training with the recipe's schedule."""
-    return one_round(trainer, "asni-1", ASNI, beta=trainer.recipe.pruning.beta, gamma=trainer.recipe.gamma)
+    pruning = trainer.recipe.pruning
+    return one_round(trainer, "asni-1", ASNI, beta=pruning.beta, gamma=trainer.recipe.gamma, **pruning.ranking)

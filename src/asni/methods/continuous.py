@@ -1,7 +1,7 @@
 """Savarese et al. 2019, "Winning the lottery with continuous sparsification" (arXiv 1912.04427)."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +10,8 @@ from asni.errors import UsageError
 from asni.methods.one_round import one_round
 from asni.pruning.gradual import require_sparsity, total_steps, update_interval
 from asni.pruning.hold import Hold
+from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.masks import Masks, full_masks, keep_largest
-from asni.pruning.pruner import trained_weights
 from asni.pruning.reparameterised import Reparameterised
 from asni.pruning.schedules import kept
 
@@ -53,17 +53,18 @@ class Continuous(Reparameterised):
         start: float = -0.01,
         penalty: float = 1e-8,
         search: float = 0.5,
+        **layers: Unpack[Layers],
     ):
         require_sparsity(sparsity)
         if not 0 < search <= 1:
             raise UsageError(f"search is the fraction of the steps with soft gates, above 0 up to 1, not {search}.")
         steps = total_steps(epochs, steps_per_epoch)
-        weights = trained_weights(model, optimizer)
+        weights = trained_by(optimizer, prunable(model, **layers))
         self.keep = kept(sum(weight.numel() for weight in weights.values()), sparsity)
         self.penalty = penalty
         self.every = update_interval(steps)
         self.searching = min(max(1, round(search * steps / self.every)), steps // self.every)
-        super().__init__(model, optimizer, {name: torch.full_like(w, start) for name, w in weights.items()})
+        super().__init__(optimizer, weights, {name: torch.full_like(w, start) for name, w in weights.items()})
         self.hold = Hold(model, optimizer, full_masks(weights))
 
     @property
@@ -79,13 +80,13 @@ class Continuous(Reparameterised):
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
         return weight * torch.sigmoid(self.temperature * score)
 
-    def to_behind(self, name: str, gradient: Tensor) -> Tensor:
+    def to_latent(self, name: str, gradient: Tensor) -> Tensor:
         gate = torch.sigmoid(self.temperature * self.scores[name].detach())
         slope = torch.rsub(gate, 1).mul_(gate).mul_(self.temperature)
         # Under a gradient scaler a fused optimiser still has to divide the gradients by its scale.
         scale = getattr(self.optimizer, "grad_scale", None)
         penalty = self.penalty * (1.0 if scale is None else scale)
-        score_gradient = (gradient * self.behind[name]).add_(penalty).mul_(slope)
+        score_gradient = (gradient * self.latent[name]).add_(penalty).mul_(slope)
         gradient.mul_(gate)
         return score_gradient
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from asni.methods.amenable import amenable
 from asni.methods.asni import asni_1
 from asni.pruning.hold import Hold
-from asni.pruning.masks import Masks, prunable
+from asni.pruning.masks import Masks
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
@@ -31,7 +31,8 @@ def control_signs(trainer: "Trainer") -> "Run":
     """ASNI-II with each layer's centroids dealt out anew among its living weights: does the place of a sign matter?"""
     model, masks = _amenable(trainer)
     lots = torch.Generator().manual_seed(trainer.seed)
-    for name, weight in prunable(model).items():
+    for name in masks:
+        weight = model.get_parameter(name)
         centroids = weight.detach()[masks[name]]
         weight.detach()[masks[name]] = centroids[torch.randperm(len(centroids), generator=lots)]
     return _trained(trainer, "control-signs", masks, model.state_dict())
@@ -41,7 +42,8 @@ def control_mask(trainer: "Trainer") -> "Run":
     """ASNI-II with each layer's living weights, and their centroids, moved to places drawn by lot."""
     model, masks = _amenable(trainer)
     lots = torch.Generator().manual_seed(trainer.seed)
-    for name, weight in prunable(model).items():
+    for name in masks:
+        weight = model.get_parameter(name)
         places = torch.randperm(weight.numel(), generator=lots)
         masks[name] = masks[name].flatten()[places].view(weight.shape)
         weight.detach().copy_(weight.detach().flatten()[places].view(weight.shape))

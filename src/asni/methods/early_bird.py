@@ -3,23 +3,23 @@
     after each epoch:
         m_e = the largest |theta|, over all layers
         put the distance of m_e and m_(e-1) into a queue of the last 5
-        if the largest distance in the queue is below 0.1: draw m_e, and go on training theta * m_e
+        if the largest distance in the queue is below 0.1: draw m_e, and continue training theta * m_e
 
 The distance is the share of the weights to keep that changed places. Where half of the weights are pruned, that is the
 published one, the share of all places at which the masks differ; that one would be below 0.1 from the start where only
-3 % are kept. A mask that never settles is drawn after the last epoch but one. The training goes on where it stands,
-so early-bird costs one round.
+3 % are kept. A mask that never settles is drawn after the last epoch but one. The training continues from there, so
+early-bird costs one round.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from asni.pruning.hold import Hold
+from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.masks import Masks, full_masks, keep_largest
-from asni.pruning.pruner import trained_weights
 from asni.pruning.schedules import last_pruning
 
 if TYPE_CHECKING:
@@ -40,17 +40,18 @@ class EarlyBird(Hold):
         steps_per_epoch: int,
         threshold: float = 0.1,
         patience: int = 5,
+        **layers: Unpack[Layers],
     ):
-        super().__init__(model, optimizer, full_masks(trained_weights(model, optimizer)))
+        super().__init__(model, optimizer, full_masks(trained_by(optimizer, prunable(model, **layers))))
         self.keep, self.epochs, self.steps_per_epoch = keep, epochs, steps_per_epoch
         self.threshold, self.patience = threshold, patience
         self.candidate: Masks | None = None
         self.distances: list[float] = []
-        self.drawn = False
+        self.chosen = False
 
     def after_step(self) -> None:
         super().after_step()
-        if self.steps % self.steps_per_epoch == 0 and not self.drawn:
+        if self.steps % self.steps_per_epoch == 0 and not self.chosen:
             self.after_epoch(self.steps // self.steps_per_epoch - 1)
 
     def after_epoch(self, epoch: int) -> None:
@@ -61,15 +62,15 @@ class EarlyBird(Hold):
         stable = len(self.distances) == self.patience and max(self.distances) < self.threshold
         if stable or epoch == last_pruning(self.epochs):
             self.masks = self.candidate
-            self.drawn = True
+            self.chosen = True
 
     def state_dict(self) -> dict[str, Any]:
-        own = {"candidate": self.candidate, "distances": self.distances, "drawn": self.drawn}
+        own = {"candidate": self.candidate, "distances": self.distances, "chosen": self.chosen}
         return {**super().state_dict(), **own}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self.distances, self.drawn, candidate = state["distances"], state["drawn"], state["candidate"]
+        self.distances, self.chosen, candidate = state["distances"], state["chosen"], state["candidate"]
         if candidate is not None:
             self.candidate = {name: mask.to(self.weights[name].device) for name, mask in candidate.items()}
 
@@ -87,13 +88,14 @@ def distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float
 def early_bird(trainer: "Trainer") -> "Run":
     """One round of training, dense until the mask is stable."""
 
-    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> EarlyBird:
+    def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> EarlyBird:
         return EarlyBird(
             model,
             optimizer,
             keep=trainer.keep,
             epochs=trainer.recipe.training.epochs,
             steps_per_epoch=trainer.steps_per_epoch,
+            **trainer.recipe.pruning.layers,
         )
 
-    return trainer.train("early-bird", plug)
+    return trainer.train("early-bird", make_pruner)

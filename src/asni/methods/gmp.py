@@ -1,13 +1,13 @@
 """Gradual magnitude pruning: Zhu and Gupta 2017, "To prune, or not to prune" (arXiv 1710.01878)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import nn
 
 from asni.methods.one_round import one_round
-from asni.pruning.gradual import GradualMagnitude, total_steps, update_interval
-from asni.pruning.schedules import Cubic
+from asni.pruning.gradual import GradualMagnitude, Ranking, total_steps, update_interval
+from asni.pruning.schedules import Polynomial
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
@@ -38,17 +38,19 @@ class GMP(GradualMagnitude):
         begin: float = 0.2,
         end: float = 0.8,
         every: int | None = None,
+        **ranking: Unpack[Ranking],
     ):
         steps = total_steps(epochs, steps_per_epoch)
         super().__init__(
             model,
             optimizer,
-            schedule=Cubic(sparsity, begin, end),
+            schedule=Polynomial(sparsity, 3, begin, end),
             steps=steps,
             every=update_interval(steps) if every is None else every,
+            **ranking,
         )
 
 
 def gmp(trainer: "Trainer") -> "Run":
     """One round of training, pruned along the cubic."""
-    return one_round(trainer, "gmp", GMP)
+    return one_round(trainer, "gmp", GMP, **trainer.recipe.pruning.ranking)

@@ -25,12 +25,12 @@ PER_CLASS = 10
 def grasp(trainer: "Trainer") -> "Run":
     """One round of training of the mask that ten images of each class choose."""
 
-    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
+    def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
         images, labels = first_of_each_class(trainer, PER_CLASS)
-        flow = scores.grasp(model, images, labels)
+        flow = scores.grasp(model, images, labels, **trainer.recipe.pruning.layers)
         return Hold(model, optimizer, keep_largest(flow, trainer.keep, by=torch.neg))
 
-    return trainer.train("grasp", plug)
+    return trainer.train("grasp", make_pruner)
 
 
 def first_of_each_class(trainer: "Trainer", count: int) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@
     train theta_0 * m
 
 p is 20 % at most: r is the smallest number of rounds that it takes, and p the same in all of them, so that the last
-mask has exactly the nonzeros that are asked. Round 1 is the dense training. A stabilised round goes on from step k:
+mask has exactly the nonzeros that are asked. Round 1 is the dense training. A stabilised round starts at step k:
 its learning rates and its data are those from k on, and its optimiser starts afresh.
 """
 
@@ -21,7 +21,7 @@ from torch import Tensor
 from asni.errors import UsageError
 from asni.methods.dense import dense
 from asni.methods.tickets import REWIND, Prune, globally, pruned, rewind
-from asni.pruning.masks import Masks, keep_largest, prunable
+from asni.pruning.masks import Masks, keep_largest
 from asni.runs import names
 
 if TYPE_CHECKING:
@@ -50,15 +50,15 @@ def lottery_rewind(trainer: "Trainer", *, rate: float = RATE, share: float = REW
 def _rounds(
     trainer: "Trainer", name: str, start: Mapping[str, Tensor], steps: range, rate: float, prune: Prune
 ) -> "Run":
-    total = sum(weight.numel() for weight in prunable(trainer.network()).values())
+    total = sum(weight.numel() for weight in trainer.prunable(trainer.network()).values())
     *earlier, last = counts(total, trainer.keep, rate)
     settings = {"rate": rate, "first_step": steps.start}
     run = dense(trainer)
     for number, alive in enumerate(earlier, 2):
-        plug = pruned(run, alive, prune)
+        make_pruner = pruned(trainer, run, alive, prune)
         stage = names.round_name(name, number)
-        run = trainer.train(stage, plug, method=name, start=start, steps=steps, settings=settings)
-    return trainer.train(name, pruned(run, last, prune), start=start, steps=steps, settings=settings)
+        run = trainer.train(stage, make_pruner, method=name, start=start, steps=steps, settings=settings)
+    return trainer.train(name, pruned(trainer, run, last, prune), start=start, steps=steps, settings=settings)
 
 
 def counts(total: int, keep: int, rate: float) -> list[int]:

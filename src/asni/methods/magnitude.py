@@ -1,12 +1,12 @@
 """Train, prune, fine-tune: Han et al. 2015, "Learning both weights and connections" (arXiv 1506.02626)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import nn
 
 from asni.methods.one_round import one_round
-from asni.pruning.gradual import GradualMagnitude, total_steps, update_interval
+from asni.pruning.gradual import GradualMagnitude, Ranking, total_steps, update_interval
 from asni.pruning.schedules import Step
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ class Magnitude(GradualMagnitude):
     """Prunes once, half way: the first half of the steps trains the dense network, the second half what survived.
 
     Han et al. train to the end and then train again about as long; here both share the steps of one training, so that
-    it costs what every other method costs. The optimiser and its rate go on as they were. Their threshold is a multiple
+    it costs what every other method costs. The optimiser and its rate stay as they were. Their threshold is a multiple
     of each layer's standard deviation; here it is global, as in every method of this package.
 
     >>> model = nn.Linear(10, 10)
@@ -36,11 +36,13 @@ class Magnitude(GradualMagnitude):
         epochs: int,
         steps_per_epoch: int,
         at: float = 0.5,
+        **ranking: Unpack[Ranking],
     ):
         steps = total_steps(epochs, steps_per_epoch)
-        super().__init__(model, optimizer, schedule=Step(sparsity, at), steps=steps, every=update_interval(steps))
+        schedule, every = Step(sparsity, at), update_interval(steps)
+        super().__init__(model, optimizer, schedule=schedule, steps=steps, every=every, **ranking)
 
 
 def magnitude(trainer: "Trainer") -> "Run":
     """One round of training, pruned once in the middle of it."""
-    return one_round(trainer, "magnitude", Magnitude)
+    return one_round(trainer, "magnitude", Magnitude, **trainer.recipe.pruning.ranking)

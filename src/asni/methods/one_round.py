@@ -1,4 +1,4 @@
-"""One round of training with the recipe's sparsity, epochs and steps."""
+"""One round of training with the recipe's sparsity, epochs, steps and layers."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 def one_round(trainer: "Trainer", stage: str, pruner: Callable[..., Pruner], **options: Any) -> "Run":
     """Train under `pruner(model, optimizer, sparsity=..., epochs=..., steps_per_epoch=..., **options)`."""
 
-    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Pruner:
+    def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Pruner:
         return pruner(
             model,
             optimizer,
             sparsity=trainer.recipe.final_sparsity,
             epochs=trainer.recipe.training.epochs,
             steps_per_epoch=trainer.steps_per_epoch,
+            **trainer.recipe.pruning.layers,
             **options,
         )
 
-    return trainer.train(stage, plug)
+    return trainer.train(stage, make_pruner)

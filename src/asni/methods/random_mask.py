@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from asni.pruning.hold import Hold
-from asni.pruning.masks import keep_largest, prunable
+from asni.pruning.masks import keep_largest
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def random_mask(trainer: "Trainer") -> "Run":
     """One round of training of as many weights as asked, each of all layers as likely to live as any other."""
 
-    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
+    def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
         lots = torch.Generator().manual_seed(trainer.seed)
-        drawn = {name: torch.rand(weight.shape, generator=lots) for name, weight in prunable(model).items()}
-        return Hold(model, optimizer, keep_largest(drawn, trainer.keep))
+        lot = {name: torch.rand(weight.shape, generator=lots) for name, weight in trainer.prunable(model).items()}
+        return Hold(model, optimizer, keep_largest(lot, trainer.keep))
 
-    return trainer.train("random", plug)
+    return trainer.train("random", make_pruner)

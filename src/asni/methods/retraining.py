@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def magnitude_rewind(trainer: "Trainer", *, share: float = REWIND) -> "Run":
     """Back to the values of step k, and on from there ("Linear mode connectivity and the lottery ticket")."""
     early, steps = rewind(trainer, share)
-    plug, settings = pruned(dense(trainer), trainer.keep), {"first_step": steps.start}
-    return trainer.train("magnitude-rewind", plug, start=early, steps=steps, settings=settings)
+    make_pruner, settings = pruned(trainer, dense(trainer), trainer.keep), {"first_step": steps.start}
+    return trainer.train("magnitude-rewind", make_pruner, start=early, steps=steps, settings=settings)
 
 
 def magnitude_retrain(trainer: "Trainer") -> "Run":
     """The weights stay, the learning rate goes back to its start ("Pruning at initialization: missing the mark")."""
     trained = dense(trainer)
-    return trainer.train("magnitude-retrain", pruned(trained, trainer.keep), start=trained.weights)
+    return trainer.train("magnitude-retrain", pruned(trainer, trained, trainer.keep), start=trained.weights)

@@ -1,7 +1,7 @@
 """RigL: Evci et al. 2020, "Rigging the lottery: making all tickets winners" (arXiv 1911.11134); and SET."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 import torch
@@ -11,9 +11,9 @@ from asni.errors import UsageError
 from asni.methods.one_round import one_round
 from asni.pruning.gradual import require_sparsity, total_steps, update_interval
 from asni.pruning.hold import Hold
+from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.layerwise import Distribution, erk, random_masks, random_scores, uniform
 from asni.pruning.masks import keep_largest
-from asni.pruning.pruner import trained_weights
 from asni.pruning.schedules import kept
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class RigL(Hold):
     In each layer the share `drop / 2 * (1 + cos(pi t / T_end))` of the living weights with the smallest magnitude is
     dropped, and as many are grown where the dense gradient is largest. A grown weight starts at 0 without momentum.
     The update takes the place of the gradient step. Updates stop at T_end, three quarters of the training.
-    `layers` is `asni.pruning.layerwise.erk` or `uniform`; the paper's uniform leaves the first layer dense, which in a
-    fully connected network alone would be more weights than are asked for, so here every layer is alike.
+    `distribution` is `asni.pruning.layerwise.erk` or `uniform`; the paper's uniform leaves the first layer dense, which
+    in a fully connected network alone would be more weights than are asked for, so here every layer is alike.
 
     >>> model = nn.Linear(10, 10)
     >>> optimizer = torch.optim.Adam(model.parameters())
@@ -45,11 +45,12 @@ class RigL(Hold):
         sparsity: float,
         epochs: int,
         steps_per_epoch: int,
-        layers: Distribution = erk,
+        distribution: Distribution = erk,
         drop: float = 0.3,
         until: float = 0.75,
         every: int | None = None,
         seed: int = 0,
+        **layers: Unpack[Layers],
     ):
         require_sparsity(sparsity)
         if not (0 <= drop <= 1 and 0 <= until <= 1):
@@ -57,9 +58,9 @@ class RigL(Hold):
         if every is not None and every < 1:
             raise UsageError(f"every is the number of steps between two updates, at least 1, not {every}.")
         steps = total_steps(epochs, steps_per_epoch)
-        weights = trained_weights(model, optimizer)
+        weights = trained_by(optimizer, prunable(model, **layers))
         keep = kept(sum(weight.numel() for weight in weights.values()), sparsity)
-        counts = layers({name: weight.shape for name, weight in weights.items()}, keep)
+        counts = distribution({name: weight.shape for name, weight in weights.items()}, keep)
         super().__init__(model, optimizer, random_masks(weights, counts, seed))
         self.every = update_interval(steps) if every is None else every
         self.end = until * steps
@@ -111,7 +112,7 @@ def rigl(trainer: "Trainer") -> "Run":
 
 def rigl_uniform(trainer: "Trainer") -> "Run":
     """One round of training with the same density in every layer."""
-    return one_round(trainer, "rigl-uniform", RigL, seed=trainer.seed, layers=uniform)
+    return one_round(trainer, "rigl-uniform", RigL, seed=trainer.seed, distribution=uniform)
 
 
 def set_(trainer: "Trainer") -> "Run":

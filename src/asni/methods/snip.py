@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def snip(trainer: "Trainer") -> "Run":
     """One round of training of the mask that the first batch of the training chooses."""
 
-    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
+    def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
         images, labels = next(trainer.batches(epoch=0))
-        return Hold(model, optimizer, keep_largest(scores.snip(model, images, labels), trainer.keep))
+        sensitivity = scores.snip(model, images, labels, **trainer.recipe.pruning.layers)
+        return Hold(model, optimizer, keep_largest(sensitivity, trainer.keep))
 
-    return trainer.train("snip", plug)
+    return trainer.train("snip", make_pruner)

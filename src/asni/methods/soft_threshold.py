@@ -1,16 +1,15 @@
 """STR: Kusupati et al. 2020, "Soft threshold weight reparameterization for learnable sparsity" (arXiv 2002.03231)."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from asni.errors import UsageError
-from asni.files import write_json
 from asni.methods.search import search
+from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.masks import Masks, count
-from asni.pruning.pruner import trained_weights
 from asni.pruning.reparameterised import Reparameterised
 from asni.runs import names
 
@@ -26,8 +25,8 @@ class STR(Reparameterised):
     """Each layer computes with `sign(w) * relu(|w| - sigmoid(s))`, and learns its own threshold through s.
 
     Weight decay on s, `s <- s * exp(-lr * decay)` in every step, draws the threshold from 0 towards 1/2 while the loss
-    resists. The decay stands apart from the optimiser so that it does the same under Adam as under SGD. The weights
-    behind decay alike, as in the authors' code: without it they outgrow the threshold. Under Adam a decay of d holds
+    resists. The decay stands apart from the optimiser so that it does the same under Adam as under SGD. The latent
+    weights decay alike, as in the authors' code: without it they outgrow the threshold. Under Adam a decay of d holds
     every weight below 1/d, so theirs is 1 at most: a training that is short in units of its learning rate would press
     all of them under any threshold. It is the decay that decides the sparsity: there is none to ask for.
 
@@ -39,20 +38,28 @@ class STR(Reparameterised):
     tensor([[0.7500, 0.0000]])
     """
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, *, decay: float, start: float = START):
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        decay: float,
+        start: float = START,
+        **layers: Unpack[Layers],
+    ):
         if not 0 <= decay < math.inf:
             raise UsageError(f"decay is how fast s goes to 0, a number from 0 up, not {decay}.")
         if not -math.inf < start < 0:
             raise UsageError(f"start is where s begins, a number below 0, not {start}.")
-        weights = trained_weights(model, optimizer)
-        super().__init__(model, optimizer, {name: w.detach().new_tensor(start) for name, w in weights.items()})
+        weights = trained_by(optimizer, prunable(model, **layers))
+        super().__init__(optimizer, weights, {name: w.detach().new_tensor(start) for name, w in weights.items()})
         self.decay = decay
 
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
         threshold = torch.sigmoid(score)
         return weight - weight.clamp(-threshold, threshold)
 
-    def to_behind(self, name: str, gradient: Tensor) -> Tensor:
+    def to_latent(self, name: str, gradient: Tensor) -> Tensor:
         # A weight within the threshold gets no gradient and gives none to s.
         sign = self.weights[name].sign()
         threshold = torch.sigmoid(self.scores[name])
@@ -76,7 +83,7 @@ def soft_threshold(trainer: "Trainer") -> "Run":
     """Full trainings, each with another decay, until one ends within 2 % of the wanted weights: that is the run.
 
     The trainings of the search stay beside it as str-search-1, str-search-2 and so on, and its search.json counts
-    them: they are the price of a method that cannot be told a sparsity.
+    them: they are the price of a method that has no sparsity target.
     """
     slowest = slowest_decay(trainer)
     trainings: list[dict[str, float]] = []
@@ -86,7 +93,7 @@ def soft_threshold(trainer: "Trainer") -> "Run":
         stage = names.search_name("str", len(trainings) + 1)
         run = trainer.train(
             stage,
-            lambda model, optimizer: STR(model, optimizer, decay=decay),
+            lambda model, optimizer: STR(model, optimizer, decay=decay, **trainer.recipe.pruning.layers),
             method="str",
             settings={"decay": decay},
         )
@@ -97,10 +104,8 @@ def soft_threshold(trainer: "Trainer") -> "Run":
     # From a threshold that rises only at the very end to one that is there after a tenth of the training.
     search(weights_at, trainer.keep, low=0, high=1, tolerance=TOLERANCE)
     settings = {"decay": trainings[-1]["decay"]}
-    if trainer.fabric.is_global_zero and not trainer.experiment.run("str", settings=settings).finished:
-        found = {"wanted": trainer.keep, "trainings": trainings}
-        write_json(trainer.experiment.home / "str" / names.SEARCH, found)
-    return trainer.adopt("str", names.search_name("str", len(trainings)), settings)
+    found = {"wanted": trainer.keep, "trainings": trainings}
+    return trainer.adopt("str", names.search_name("str", len(trainings)), settings, {names.SEARCH: found})
 
 
 def slowest_decay(trainer: "Trainer") -> float:

@@ -6,14 +6,15 @@ for k = 1 .. n:                                  n = 100
 train theta_0 * m
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
 from torch import nn
 
 from asni.pruning import scores
 from asni.pruning.hold import Hold
-from asni.pruning.masks import Masks, count, full_masks, keep_largest, prunable
+from asni.pruning.layers import Layers, prunable
+from asni.pruning.masks import Masks, count, full_masks, keep_largest
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
@@ -23,22 +24,25 @@ if TYPE_CHECKING:
 def synflow(trainer: "Trainer") -> "Run":
     """One round of training of the mask that the initial values alone choose."""
 
-    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
-        return Hold(model, optimizer, synflow_masks(model, trainer.dataset.info.shape, trainer.keep))
+    def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
+        shape, layers = trainer.dataset.info.shape, trainer.recipe.pruning.layers
+        return Hold(model, optimizer, synflow_masks(model, shape, trainer.keep, **layers))
 
-    return trainer.train("synflow", plug)
+    return trainer.train("synflow", make_pruner)
 
 
-def synflow_masks(model: nn.Module, shape: tuple[int, ...], keep: int, iterations: int = 100) -> Masks:
+def synflow_masks(
+    model: nn.Module, shape: tuple[int, ...], keep: int, iterations: int = 100, **layers: Unpack[Layers]
+) -> Masks:
     """The masks of exactly `keep` weights, pruned by the same factor again and again, the scores taken anew each time.
 
     >>> model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
     >>> count(synflow_masks(model, (8,), keep=10))
     10
     """
-    masks = full_masks(prunable(model))
+    masks = full_masks(prunable(model, **layers))
     total = count(masks)
     for iteration in range(1, iterations + 1):
         alive = round(total * (keep / total) ** (iteration / iterations))
-        masks = keep_largest(scores.synflow(model, shape, masks), alive, within=masks)
+        masks = keep_largest(scores.synflow(model, shape, masks, **layers), alive, within=masks)
     return masks

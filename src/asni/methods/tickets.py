@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from asni.errors import UsageError
 from asni.methods.dense import dense_until
 from asni.pruning.hold import Hold
-from asni.pruning.masks import Masks, keep_largest, prunable
+from asni.pruning.masks import Masks, keep_largest
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
-    from asni.training.round import Plug
+    from asni.training.round import MakePruner
     from asni.training.trainer import Trainer
 
 Prune = Callable[[Mapping[str, Tensor], int, Masks | None], Masks]
@@ -31,15 +31,15 @@ def globally(weights: Mapping[str, Tensor], keep: int, within: Masks | None) -> 
     return keep_largest(weights, keep, within=within)
 
 
-def pruned(trained: "Run", keep: int, prune: Prune = globally) -> "Plug":
+def pruned(trainer: "Trainer", trained: "Run", keep: int, prune: Prune = globally) -> "MakePruner":
     """Holds the mask of what lives at the end of `trained` after pruning it down to `keep` weights."""
 
-    def plug(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
+    def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
         final = trained.weights
         within = trained.masks if trained.result["sparsity"] else None
-        return Hold(model, optimizer, prune({name: final[name] for name in prunable(model)}, keep, within))
+        return Hold(model, optimizer, prune({name: final[name] for name in trainer.prunable(model)}, keep, within))
 
-    return plug
+    return make_pruner
 
 
 def rewind(trainer: "Trainer", share: float = REWIND) -> "tuple[dict[str, Tensor], range]":

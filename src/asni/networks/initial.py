@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from asni.pruning.masks import PRUNABLE_LAYERS
+from asni.pruning.layers import PRUNABLE_LAYERS
 
 NORM_LAYERS = (
     nn.BatchNorm1d,

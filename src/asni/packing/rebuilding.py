@@ -37,7 +37,7 @@ def rebuild(path: str | Path, *, trust_code: bool = False) -> "nn.Module":
 def fill(model: "nn.Module", packed: Packed) -> None:
     """Give a network the weights of a file; what an amenable file leaves out goes back to its start."""
     from asni.networks import reset_biases_and_norms
-    from asni.pruning.masks import prunable
+    from asni.pruning.layers import prunable
 
     state, own = to_torch(packed.tensors), model.state_dict()
     complete = packed.mode != "amenable"
@@ -73,7 +73,13 @@ def train_from(trainer: "Trainer", path: str | Path) -> "Run":
     fill(model, packed)
     checksum = f"{packed.content:08x}"
     stage = names.from_file_name(checksum)
-    return trainer.train(stage, Hold, start=model.state_dict(), settings={"packed_file": checksum})
+    layers = trainer.recipe.pruning.layers
+    return trainer.train(
+        stage,
+        lambda model, optimizer: Hold(model, optimizer, **layers),
+        start=model.state_dict(),
+        settings={"packed_file": checksum},
+    )
 
 
 def require_trust(network: str, trusted: bool, source: str) -> None:

@@ -41,10 +41,20 @@ def _read_run(directory: Path, mode: str) -> Source:
     tensors = read_safetensors(directory / (names.INITIAL if amenable_start else names.WEIGHTS))
     if mode == "amenable":
         masks = _masks(directory, dense=not result["sparsity"])
+        if recipe["pruning"]["include"] or recipe["pruning"]["exclude"]:
+            _require_every_layer(directory, amenable_start)
         tensors = {name: tensor for name, tensor in tensors.items() if name in masks}
     metrics = {key: value for key, value in result.items() if key != "rounds"}
     about = {"recipe": _without_defaults(recipe), "metrics": metrics}
     return Source(tensors, _network(recipe), about)
+
+
+def _require_every_layer(directory: Path, amenable_start: bool) -> None:
+    if not amenable_start:
+        raise PackError(
+            f"{directory} left some layers out of its pruning, so only its ASNI-II run has two numbers for each: "
+            "train that one (--method asni-2) and pack it."
+        )
 
 
 def _masks(directory: Path, *, dense: bool) -> Mapping[str, Tensor]:

@@ -1,12 +1,13 @@
 """Holding pruned weights at zero against the optimiser; every method that prunes during training builds on it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from asni.pruning.masks import Masks, nonzero_masks, prunable, require_fitting, require_same_on_every_rank
+from asni.pruning.layers import Layers, prunable, trained_by
+from asni.pruning.masks import Masks, nonzero_masks, require_fitting, require_same_on_every_rank, weights_of
 from asni.pruning.pruner import Pruner
 
 # These leave a weight and its state at zero where its gradient and its state are zero.
@@ -16,9 +17,10 @@ ZERO_GRADIENT_HOLDS = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 class Hold(Pruner):
     """Holds pruned weights and their optimiser state at exactly zero, through hooks on the optimiser alone.
 
-    The model is not touched: same class, same state_dict, deepcopy works. Without `masks`, the zeros of the
-    model's convolution and linear weights are held. Weights or optimiser states that are loaded later are zeroed in
-    the next step; what is written past autograd, through `.data`, is not noticed.
+    The model is not touched: same class, same state_dict, deepcopy works. `masks` name the weights that are held;
+    without them, the zeros of the model's prunable weights are (see `prunable` for `include` and `exclude`). Weights or
+    optimiser states that are loaded later are zeroed in the next step; what is written past autograd, through `.data`,
+    is not noticed.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 0.0]]))
@@ -29,9 +31,16 @@ class Hold(Pruner):
     tensor([[0.9000, 0.0000]])
     """
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, masks: Mapping[str, Tensor] | None = None):
-        super().__init__(model, optimizer)
-        self._of_other_optimizers = prunable(model).keys() - self.weights.keys()
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        masks: Mapping[str, Tensor] | None = None,
+        **layers: Unpack[Layers],
+    ):
+        held = prunable(model, **layers) if masks is None else weights_of(model, masks)
+        super().__init__(optimizer, trained_by(optimizer, held))
+        self._of_other_optimizers = held.keys() - self.weights.keys()
         self._hooks.append(optimizer.register_load_state_dict_post_hook(self._forget_versions))
         self.masks = nonzero_masks(self.weights) if masks is None else dict(masks)
 

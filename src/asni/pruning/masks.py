@@ -1,4 +1,4 @@
-"""Which weights live: name the candidates, choose among them, count them."""
+"""Which weights live: choose them, count them, compare them."""
 
 import math
 import zlib
@@ -8,47 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from asni.errors import AsniError
+from asni.errors import AsniError, UsageError
 
 Masks = dict[str, Tensor]
 """Parameter name -> bool tensor, True where the weight lives."""
-
-PRUNABLE_LAYERS = (
-    nn.Linear,
-    nn.Conv1d,
-    nn.Conv2d,
-    nn.Conv3d,
-    nn.ConvTranspose1d,
-    nn.ConvTranspose2d,
-    nn.ConvTranspose3d,
-)
-
-
-def prunable(model: nn.Module) -> dict[str, Tensor]:
-    """The weights of all convolution and linear layers by name; a shared weight is listed once.
-
-    >>> list(prunable(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))))
-    ['0.weight', '2.weight']
-    """
-    weights: dict[int, tuple[str, Tensor]] = {}
-    for name, module in model.named_modules():
-        if isinstance(module, PRUNABLE_LAYERS):
-            full_name = f"{name}.weight".lstrip(".")
-            _require_own_values(full_name, module.weight)
-            weights.setdefault(id(module.weight), (full_name, module.weight))
-    if not weights:
-        raise AsniError(f"{type(model).__name__} has no convolution or linear layer, so there is nothing to prune.")
-    return dict(weights.values())
-
-
-def _require_own_values(name: str, weight: Tensor) -> None:
-    if not isinstance(weight, nn.Parameter):
-        raise AsniError(
-            f"'{name}' is computed from other values (weight norm, torch.nn.utils.prune or another parametrisation), "
-            "so zeros in it would not last. Remove the parametrisation first."
-        )
-    if isinstance(weight, nn.UninitializedParameter):
-        raise AsniError(f"'{name}' has no shape yet. Pass a batch through the network first.")
 
 
 def full_masks(weights: Mapping[str, Tensor]) -> Masks:
@@ -59,6 +22,14 @@ def full_masks(weights: Mapping[str, Tensor]) -> Masks:
 def nonzero_masks(weights: Mapping[str, Tensor]) -> Masks:
     """The masks of a network that is sparse already: a weight lives where it is not zero."""
     return {name: weight.detach() != 0 for name, weight in weights.items()}
+
+
+def weights_of(model: nn.Module, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights that masks are of; masks of another network are refused."""
+    known = dict(model.named_parameters(remove_duplicate=False))
+    weights: dict[str, Tensor] = {name: known[name] for name in masks if name in known}
+    require_fitting(masks, weights)
+    return weights
 
 
 def require_fitting(masks: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
@@ -95,10 +66,12 @@ def keep_largest(
     *,
     within: Mapping[str, Tensor] | None = None,
     by: Callable[[Tensor], Tensor] = torch.abs,
+    floor: float | None = None,
 ) -> Masks:
     """The masks of exactly `keep` weights: the largest `by(score)` over all layers at once, ties to the lower index.
 
-    `within` admits only weights that live there. NaN or infinity is refused by the layer's name.
+    `within` admits only weights that live there. `floor` keeps that many of each layer alive, its largest (see
+    `floor_counts`). NaN or infinity is refused by the layer's name.
 
     >>> masks = keep_largest({"a": torch.tensor([0.5, -3.0]), "b": torch.tensor([[2.0], [0.5]])}, keep=3)
     >>> masks["a"].tolist(), masks["b"].tolist()
@@ -107,6 +80,12 @@ def keep_largest(
     candidates = sum(score.numel() for score in scores.values()) if within is None else count(within)
     if not 0 <= keep <= candidates:
         raise AsniError(f"cannot keep {keep:,} of {candidates:,} weights.")
+    if floor is not None:
+        reserved = _largest_of_each(scores, floor_counts(scores, floor, keep), within, by)
+        living = full_masks(scores) if within is None else within
+        rest = {name: living[name].to(mask.device) & ~mask for name, mask in reserved.items()}
+        others = keep_largest(scores, keep - count(reserved), within=rest, by=by)
+        return {name: mask | others[name] for name, mask in reserved.items()}
     # One format for all layers: rounded to a coarser one, the threshold would tell other weights apart there.
     double = any(score.dtype == torch.float64 for score in scores.values())
     dtype = torch.float64 if double else torch.float32
@@ -119,6 +98,44 @@ def keep_largest(
     if within is not None:
         masks = {name: mask & within[name].to(mask.device) for name, mask in masks.items()}
     _drop_ties(masks, scores, lowest, count(masks) - keep, value)
+    return masks
+
+
+def floor_counts(layers: Mapping[str, Tensor], floor: float, keep: int) -> dict[str, int]:
+    """How many weights of each layer `floor` keeps alive: a fraction of them as a float, or a number as an int.
+
+    A floor that needs more weights than the `keep` that will live is refused.
+
+    >>> floor_counts({"a": torch.zeros(300), "b": torch.zeros(10)}, 0.05, keep=100)
+    {'a': 15, 'b': 1}
+    """
+    if not (0 <= floor <= 1 if isinstance(floor, float) else floor >= 0):
+        raise UsageError(f"floor is a fraction of each layer, from 0 to 1, or a number of its weights, not {floor}.")
+    sizes = {name: weight.numel() for name, weight in layers.items()}
+    # A hair less, so that 7 % of 100 is not 8 weights for the sake of a rounding error.
+    counts = {
+        name: min(size, math.ceil(floor * size - 1e-9) if isinstance(floor, float) else floor)
+        for name, size in sizes.items()
+    }
+    if sum(counts.values()) > keep:
+        raise UsageError(
+            f"floor = {floor} keeps {sum(counts.values()):,} weights alive in {len(counts)} layers, "
+            f"but only {keep:,} are to live. Lower the floor or the sparsity."
+        )
+    return counts
+
+
+def _largest_of_each(
+    scores: Mapping[str, Tensor],
+    counts: Mapping[str, int],
+    within: Mapping[str, Tensor] | None,
+    by: Callable[[Tensor], Tensor],
+) -> Masks:
+    masks: Masks = {}
+    for name, score in scores.items():
+        living = None if within is None else {name: within[name]}
+        most = score.numel() if living is None else count(living)
+        masks |= keep_largest({name: score}, min(counts[name], most), within=living, by=by)
     return masks
 
 

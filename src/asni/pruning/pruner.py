@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
-from asni.errors import UsageError
-from asni.pruning.masks import Masks, prunable
+from asni.pruning.masks import Masks, count
 
 # The code of the function that torch puts around the `step` of every class of optimisers, to call its hooks.
 HOOKED_STEP = Optimizer.profile_hook_step(Optimizer.step).__code__
@@ -19,17 +18,26 @@ HOOKED_STEP = Optimizer.profile_hook_step(Optimizer.step).__code__
 class Pruner(ABC):
     """Works through hooks on the optimiser alone, so that a training loop need not know about it.
 
-    It prunes the convolution and linear weights that its optimiser trains, and leaves all others as they are.
+    It prunes `weights`, some of those that its optimiser trains, and leaves all others as they are.
     """
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer):
-        self.weights = trained_weights(model, optimizer)
+    def __init__(self, optimizer: Optimizer, weights: Mapping[str, Tensor]):
+        self.weights = dict(weights)
         self.optimizer = optimizer
         self.steps = 0
         self._hooks = [
             optimizer.register_step_pre_hook(self._before_step),
             optimizer.register_step_post_hook(self._after_step),
         ]
+
+    def __repr__(self) -> str:
+        alive, total = count(self.masks), sum(weight.numel() for weight in self.weights.values())
+        return f"{type(self).__name__}({self.progress}, {100 - 100 * alive / total:.3g} % pruned, {alive:,} alive)"
+
+    @property
+    def progress(self) -> str:
+        """How far the training is, for a person."""
+        return f"step {self.steps:,}"
 
     @property
     @abstractmethod
@@ -41,7 +49,7 @@ class Pruner(ABC):
         return {"steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint: make the pruner, then load the model, the optimiser and the pruner, in this order.
+        """Resume from a checkpoint: make the pruner, then load the model, the optimiser and the pruner, in this order.
 
         A pruner that is made later would prune what has been loaded, before it knows how far the training was.
         """
@@ -107,15 +115,3 @@ class Pruner(ABC):
             steps += frame.f_code is HOOKED_STEP and frame.f_locals["args"][0] is self.optimizer
             frame = frame.f_back
         return steps > 1
-
-
-def trained_weights(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
-    """The weights of convolution and linear layers that the optimiser trains."""
-    trained = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    weights = {name: weight for name, weight in prunable(model).items() if id(weight) in trained}
-    if not weights:
-        raise UsageError(
-            "this optimizer trains no convolution or linear weight of the model, so it cannot prune it. "
-            "Make it from model.parameters(), once the model is what you train."
-        )
-    return weights

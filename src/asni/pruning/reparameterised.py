@@ -11,16 +11,16 @@ from asni.pruning.pruner import Pruner
 
 
 class Reparameterised(Pruner):
-    """Trains `(weight, score)` behind each layer, while the layer itself always holds `formula(weight, score)`.
+    """Trains a latent `(weight, score)` for each layer, while the layer itself always holds `formula(weight, score)`.
 
     The model stays what it is: it computes, is tested and is saved with the folded weights. When the optimiser steps,
-    it sees the weights behind them and the scores, with the gradients that the chain rule gives. The scores are a
+    it sees the latent weights and the scores, with the gradients that the chain rule gives. The scores are a
     parameter group of their own, without weight decay: make the pruner first, then a learning-rate scheduler.
     """
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, scores: Mapping[str, Tensor]):
-        super().__init__(model, optimizer)
-        self.behind = {name: weight.detach().clone() for name, weight in self.weights.items()}
+    def __init__(self, optimizer: torch.optim.Optimizer, weights: Mapping[str, Tensor], scores: Mapping[str, Tensor]):
+        super().__init__(optimizer, weights)
+        self.latent = {name: weight.detach().clone() for name, weight in self.weights.items()}
         self.scores = {name: nn.Parameter(score) for name, score in scores.items()}
         lr = optimizer.param_groups[0]["lr"]
         optimizer.add_param_group({"params": list(self.scores.values()), "lr": lr, "weight_decay": 0.0})
@@ -31,35 +31,35 @@ class Reparameterised(Pruner):
         """The weights that the layer computes with."""
 
     @abstractmethod
-    def to_behind(self, name: str, gradient: Tensor) -> Tensor:
-        """Turn the gradient of the layer's weights, in place, into that of the weights behind; return the score's."""
+    def to_latent(self, name: str, gradient: Tensor) -> Tensor:
+        """Turn the gradient of the layer's weights, in place, into that of the latent ones; return the score's."""
 
     @torch.no_grad()
     def fold(self) -> None:
         """Give every layer the weights that it computes with."""
         for name, weight in self.weights.items():
-            weight.copy_(self.formula(name, self.behind[name], self.scores[name]))
+            weight.copy_(self.formula(name, self.latent[name], self.scores[name]))
 
     def before_step(self) -> None:
         for name, weight in self.weights.items():
             if weight.grad is not None:
-                self.scores[name].grad = self.to_behind(name, weight.grad)
-            weight.copy_(self.behind[name])
+                self.scores[name].grad = self.to_latent(name, weight.grad)
+            weight.copy_(self.latent[name])
 
     def settle(self) -> None:
         for name, weight in self.weights.items():
-            self.behind[name].copy_(weight)
+            self.latent[name].copy_(weight)
         self.fold()
 
     def state_dict(self) -> dict[str, Any]:
         scores = {name: score.detach() for name, score in self.scores.items()}
-        return {**super().state_dict(), "behind": self.behind, "scores": scores}
+        return {**super().state_dict(), "latent": self.latent, "scores": scores}
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         for name in self.weights:
-            self.behind[name].copy_(state["behind"][name])
+            self.latent[name].copy_(state["latent"][name])
             self.scores[name].copy_(state["scores"][name])
         self.fold()
 

@@ -77,69 +77,35 @@ class Sigmoid:
 
 
 @dataclass(frozen=True)
-class Linear:
-    """The same share in every pruning: `p = final * x`, where x runs from 0 to 1 between `begin` and `end`.
+class Polynomial:
+    """Fast at first, slow at last: `p = final * (1 - (1 - x)^power)`, x from 0 to 1 between `begin` and `end`.
 
-    `begin` and `end` are fractions of the way to the last pruning.
+    Power 3 is the cubic of Zhu and Gupta 2017, "To prune, or not to prune"; power 1 prunes the same share every time.
+    `begin` and `end` are fractions of the time until the last pruning.
 
-    >>> [Linear(final=0.9)(epoch, 12) for epoch in (0, 5, 10, 11)]
+    >>> [Polynomial(final=0.8)(epoch, 12) for epoch in (0, 5, 10, 11)]
+    [0.0, 0.7000000000000001, 0.8, 0.8]
+    >>> [Polynomial(final=0.9, power=1)(epoch, 12) for epoch in (0, 5, 10, 11)]
     [0.0, 0.45, 0.9, 0.9]
     """
 
     final: float
+    power: float = 3.0
     begin: float = 0.0
     end: float = 1.0
 
     def __post_init__(self) -> None:
         require_order(self.begin, self.end)
+        if not 0 < self.power < math.inf:
+            raise UsageError(f"power is a number above 0, not {self.power}.")
 
     def __call__(self, epoch: int, epochs: int) -> float:
-        return self.final * way(epoch, epochs, self.begin, self.end)
-
-
-@dataclass(frozen=True)
-class Cubic:
-    """Fast at first, slow at last: `p = final * (1 - (1 - x)^3)` (Zhu and Gupta 2017, "To prune, or not to prune").
-
-    x runs from 0 to 1 between `begin` and `end`, fractions of the way to the last pruning.
-
-    >>> [Cubic(final=0.8)(epoch, 12) for epoch in (0, 5, 10, 11)]
-    [0.0, 0.7000000000000001, 0.8, 0.8]
-    """
-
-    final: float
-    begin: float = 0.0
-    end: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_order(self.begin, self.end)
-
-    def __call__(self, epoch: int, epochs: int) -> float:
-        return self.final * (1 - (1 - way(epoch, epochs, self.begin, self.end)) ** 3)
-
-
-@dataclass(frozen=True)
-class OneCycle:
-    """Hubens et al. 2021, "One-cycle pruning": `p = final * (1 + e^(b-a)) / (1 + e^(b-ax))`, x from 0 to 1.
-
-    As published, its first value is not 0 but a little above it.
-
-    >>> [round(OneCycle(final=0.9)(epoch, 12), 3) for epoch in (0, 5, 10, 11)]
-    [0.006, 0.793, 0.9, 0.9]
-    """
-
-    final: float
-    a: float = 14.0
-    b: float = 5.0
-
-    def __call__(self, epoch: int, epochs: int) -> float:
-        x = way(epoch, epochs)
-        return self.final * math.exp(log_sigmoid(self.a * x - self.b) - log_sigmoid(self.a - self.b))
+        return self.final * (1 - math.pow(1 - elapsed(epoch, epochs, self.begin, self.end), self.power))
 
 
 @dataclass(frozen=True)
 class Step:
-    """All at once: 0 until the fraction `at` of the way to the last pruning, `final` from there.
+    """All at once: 0 until the fraction `at` of the time until the last pruning, `final` from there.
 
     >>> [Step(final=0.9)(epoch, 12) for epoch in (0, 4, 5, 11)]
     [0.0, 0.0, 0.9, 0.9]
@@ -152,13 +118,13 @@ class Step:
         require_order(0.0, self.at)
 
     def __call__(self, epoch: int, epochs: int) -> float:
-        return self.final if way(epoch, epochs, 0.0, self.at) == 1 else 0.0
+        return self.final if elapsed(epoch, epochs, 0.0, self.at) == 1 else 0.0
 
 
-def way(epoch: int, epochs: int, begin: float = 0.0, end: float = 1.0) -> float:
-    """How far the pruning has come: 0 up to `begin`, 1 from `end` on, both fractions of the way to the last one.
+def elapsed(epoch: int, epochs: int, begin: float = 0.0, end: float = 1.0) -> float:
+    """How much of the pruning time is over: 0 up to `begin`, 1 from `end` on, fractions of the time until the last one.
 
-    >>> [way(epoch, 12, begin=0.2, end=0.6) for epoch in (0, 2, 4, 6, 11)]
+    >>> [elapsed(epoch, 12, begin=0.2, end=0.6) for epoch in (0, 2, 4, 6, 11)]
     [0.0, 0.0, 0.5, 1.0, 1.0]
     """
     last = last_pruning(epochs)
@@ -171,8 +137,8 @@ def way(epoch: int, epochs: int, begin: float = 0.0, end: float = 1.0) -> float:
 def require_order(begin: float, end: float) -> None:
     if not 0 <= begin < end <= 1:
         raise UsageError(
-            f"a pruning that begins at {begin} and ends at {end} of the way is not possible: "
-            "it begins at 0 or later and ends after that, at 1 or before."
+            f"pruning cannot begin at {begin} and end at {end} of the training: "
+            "both are fractions from 0 to 1, and begin is below end."
         )
 
 

@@ -1,22 +1,69 @@
-"""How much each weight matters before any training; the model that is asked stays as it was."""
+"""How much each weight matters: by its value while a network trains, or by its effect before any training."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from asni.pruning.masks import prunable
+from asni.errors import UsageError, unknown
+from asni.pruning.layers import Layers, prunable
 
 Scores = dict[str, Tensor]
 """Parameter name -> a number for each of its weights."""
+
+Score = Callable[[str, Tensor], Tensor]
+"""A layer's name and its weights -> a number for each of them; the largest matter most."""
 
 AT_ONCE = 128
 """Images in one pass; batch norm takes its statistics over those."""
 
 
-def snip(model: nn.Module, images: Tensor, labels: Tensor) -> Scores:
+def magnitude(name: str, weight: Tensor) -> Tensor:
+    """The absolute value: the paper's score."""
+    return weight.detach().abs()
+
+
+def lamp(name: str, weight: Tensor) -> Tensor:
+    """Layer-adaptive magnitude, `w^2 / sum of v^2 over the layer's weights v with |v| >= |w|` (Lee et al., 2021).
+
+    It ranks a layer by magnitude, and its largest weight at 1 in every layer, so that no layer is emptied.
+
+    >>> lamp("layer", torch.tensor([1.0, 0.0, -2.0, 2.0]))
+    tensor([0.1111, 0.0000, 0.5000, 0.5000], dtype=torch.float64)
+    """
+    magnitudes = weight.detach().abs().double().flatten()
+    ascending = magnitudes.sort().values
+    not_smaller = ascending.square().flip(0).cumsum(0).flip(0)
+    sums = not_smaller[torch.searchsorted(ascending, magnitudes).clamp_(max=max(len(ascending) - 1, 0))]
+    return (magnitudes.square() / sums.clamp(min=torch.finfo(torch.float64).tiny)).view(weight.shape)
+
+
+SCORES: dict[str, Score] = {"magnitude": magnitude, "lamp": lamp}
+
+
+def score_function(score: str | Score) -> Score:
+    """A score by its name; a function is one already."""
+    if callable(score):
+        return score
+    if score not in SCORES:
+        raise unknown("score", score, SCORES)
+    return SCORES[score]
+
+
+def scored(weights: Mapping[str, Tensor], score: Score) -> Scores:
+    """The score of every weight."""
+    scores = {name: score(name, weight.detach()) for name, weight in weights.items()}
+    for name, values in scores.items():
+        if values.shape != weights[name].shape:
+            shapes = (tuple(each.shape) for each in (values, weights[name]))
+            raise UsageError("the score of '{}' has the shape {}, its weights {}.".format(name, *shapes))
+    return scores
+
+
+def snip(model: nn.Module, images: Tensor, labels: Tensor, **layers: Unpack[Layers]) -> Scores:
     """Connection sensitivity `|w dL/dw|` on one batch; the largest matter most (Lee, Ajanthan and Torr, 2019).
 
     >>> model = nn.Linear(2, 2, bias=False)
@@ -26,12 +73,14 @@ def snip(model: nn.Module, images: Tensor, labels: Tensor) -> Scores:
             [0.5000, 0.0000]])}
     """
     trial = deepcopy(model).train()
-    weights = prunable(trial)
+    weights = prunable(trial, **layers)
     gradient = _summed(_gradient(loss, weights) for loss in _losses(trial, images, labels))
     return {name: (weight.detach() * gradient[name]).abs() for name, weight in weights.items()}
 
 
-def grasp(model: nn.Module, images: Tensor, labels: Tensor, *, temperature: float = 200.0) -> Scores:
+def grasp(
+    model: nn.Module, images: Tensor, labels: Tensor, *, temperature: float = 200.0, **layers: Unpack[Layers]
+) -> Scores:
     """What the gradient flow gains without each weight, `-w * (H g)`; the SMALLEST matter most (Wang et al., 2020).
 
     g and H are the gradient and the Hessian of the loss of outputs divided by the temperature, over the prunable
@@ -44,7 +93,7 @@ def grasp(model: nn.Module, images: Tensor, labels: Tensor, *, temperature: floa
             [0.0250]])}
     """
     trial = deepcopy(model).train()
-    weights = prunable(trial)
+    weights = prunable(trial, **layers)
     gradient = _summed(_gradient(loss, weights) for loss in _losses(trial, images, labels, temperature))
 
     def along_gradient(loss: Tensor) -> Tensor:
@@ -57,7 +106,12 @@ def grasp(model: nn.Module, images: Tensor, labels: Tensor, *, temperature: floa
     return {name: -weight.detach() * hessian_gradient[name] for name, weight in weights.items()}
 
 
-def synflow(model: nn.Module, shape: tuple[int, ...], masks: Mapping[str, Tensor] | None = None) -> Scores:
+def synflow(
+    model: nn.Module,
+    shape: tuple[int, ...],
+    masks: Mapping[str, Tensor] | None = None,
+    **layers: Unpack[Layers],
+) -> Scores:
     """Synaptic flow `w dR/dw` of the network of absolute values on an image of ones, R the sum of its outputs.
 
     The largest matter most (Tanaka, Kunin, Yamins and Ganguli, 2020). Where `masks` are given, only weights that
@@ -73,7 +127,7 @@ def synflow(model: nn.Module, shape: tuple[int, ...], masks: Mapping[str, Tensor
         for value in trial.state_dict().values():
             if value.is_floating_point():
                 value.abs_()
-        weights = prunable(trial)
+        weights = prunable(trial, **layers)
         for name, mask in (masks or {}).items():
             weights[name].mul_(mask.to(weights[name].device))
     ones = torch.ones(1, *shape, dtype=torch.float64, device=next(iter(weights.values())).device)

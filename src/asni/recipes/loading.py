@@ -3,27 +3,37 @@
 import tomllib
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 from asni.errors import UsageError, unknown
 from asni.recipes.checking import checked
 from asni.recipes.recipe import Recipe
 
-NAMES = (
-    "digits-fc",
-    "mnist-fc",
-    "mnist-conv2",
-    "mnist-conv4",
-    "mnist-conv6",
-    "cifar10-conv2",
-    "cifar10-conv4",
-    "cifar10-conv6",
-    "cifar10-vgg11",
-    "cifar10-vgg13",
-    "cifar10-vgg16",
-    "cifar10-resnet18",
-    "imagenet-resnet50-80",
-    "imagenet-resnet50-90",
-)
+
+class Size(NamedTuple):
+    """How many parameters a network has, and how many of them are prunable."""
+
+    parameters: int
+    prunable: int
+
+
+SIZES = {
+    "digits-fc": Size(50_610, 50_200),
+    "mnist-fc": Size(266_610, 266_200),
+    "mnist-conv2": Size(3_317_450, 3_316_800),
+    "mnist-conv4": Size(1_933_258, 1_932_352),
+    "mnist-conv6": Size(1_802_698, 1_801_280),
+    "cifar10-conv2": Size(4_301_642, 4_300_992),
+    "cifar10-conv4": Size(2_425_930, 2_425_024),
+    "cifar10-conv6": Size(2_262_602, 2_261_184),
+    "cifar10-vgg11": Size(9_231_114, 9_222_848),
+    "cifar10-vgg13": Size(9_416_010, 9_407_168),
+    "cifar10-vgg16": Size(14_728_266, 14_715_584),
+    "cifar10-resnet18": Size(11_181_642, 11_172_032),
+    "imagenet-resnet50-80": Size(25_557_032, 25_502_912),
+    "imagenet-resnet50-90": Size(25_557_032, 25_502_912),
+}
+"""The recipes of this package. Their sizes stand here because counting them would load torch; a test counts them."""
 
 
 def names() -> list[str]:
@@ -32,7 +42,7 @@ def names() -> list[str]:
     >>> names()[:3]
     ['digits-fc', 'mnist-fc', 'mnist-conv2']
     """
-    return list(NAMES)
+    return list(SIZES)
 
 
 def load(name_or_path: str) -> Recipe:

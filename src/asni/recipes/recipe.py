@@ -2,13 +2,17 @@
 
 import json
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from asni.errors import UsageError
 from asni.pruning.schedules import Sigmoid
 from asni.recipes.checking import checked
+
+if TYPE_CHECKING:
+    from asni.pruning.gradual import Ranking
+    from asni.pruning.layers import Layers
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -20,7 +24,11 @@ Sparsity = Annotated[float, Field(gt=0, lt=1)]
 
 Score = Literal["magnitude", "lamp"]
 
+Floor = Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)]
+
 A_FRACTION = "a fraction of the prunable weights, such as 0.97"
+SCORE = "what weights are ranked by"
+FLOOR = "what of each layer lives at least: a fraction such as 0.01, or a whole number of weights"
 
 
 class Training(BaseModel):
@@ -56,7 +64,10 @@ class Training(BaseModel):
 
 
 class Pruning(BaseModel):
-    """The sigmoid schedule, by its height `alpha` as the paper prints it or by the `sparsity` it ends at."""
+    """The sigmoid schedule, by its height `alpha` as the paper prints it or by the `sparsity` it ends at.
+
+    And what is pruned: which layers, by which score, and how much of each layer stays.
+    """
 
     model_config = STRICT
 
@@ -67,13 +78,26 @@ class Pruning(BaseModel):
         default=None, gt=0, description="the width of the curve in epochs; left out: epochs / 10"
     )
 
-    score: Score = "magnitude"
+    score: Score = Field(default="magnitude", description=SCORE)
+    floor: Floor | None = Field(default=None, description=FLOOR)
+    include: list[str] | None = Field(default=None, description="patterns of the layers to prune; left out: all")
+    exclude: list[str] | None = Field(default=None, description="patterns of the layers to leave alone")
 
     @model_validator(mode="after")
     def _one_height(self) -> Self:
         if (self.alpha is None) == (self.sparsity is None):
             raise ValueError("needs either alpha (percent) or sparsity (fraction), not both")
         return self
+
+    @property
+    def layers(self) -> "Layers":
+        """Which weights are prunable, as the arguments of every pruner."""
+        return {"include": self.include, "exclude": self.exclude}
+
+    @property
+    def ranking(self) -> "Ranking":
+        """How they are ranked, as the arguments of a gradual pruner."""
+        return {"score": self.score, "floor": self.floor}
 
 
 class Paper(BaseModel):
@@ -101,7 +125,7 @@ class Overrides(BaseModel):
     batch_size: BatchSize | None = Field(default=None, description="images per step, over all processes")
     lr: Rate | None = Field(default=None, description="the highest learning rate")
     sparsity: Sparsity | None = Field(default=None, description=A_FRACTION)
-    score: Score | None = Field(default=None, description="what weights are ranked by")
+    score: Score | None = Field(default=None, description=SCORE)
     steps_per_epoch: Steps | None = Field(default=None, description="instead of the recipe's own number")
 
     @model_validator(mode="after")

@@ -2,8 +2,7 @@
 
 import shlex
 
-from asni.recipes import Recipe
-from asni.recipes.loading import NAMES, load
+from asni.recipes import SIZES, Recipe, load
 from asni.report.collecting import ShownRun
 
 
@@ -11,7 +10,7 @@ def command(run: ShownRun) -> tuple[str | None, str]:
     """The command, and what it does not say by itself; some rounds are part of a method and have none of their own."""
     if run.method == "dense" and not run.is_last:
         return None, "The first steps of the dense training, which a method that rewinds to an early step begins with."
-    own_file = run.recipe.name not in NAMES
+    own_file = run.recipe.name not in SIZES
     words = ["asni", "train", f"./{run.recipe.name}.toml" if own_file else run.recipe.name]
     notes = ["The recipe is a file of its own: put its path there."] if own_file else _changed(run.recipe)
     if checksum := run.settings.get("packed_file"):

@@ -119,8 +119,12 @@ class Run:
         """Which weights live at its end."""
         return read_tensors(self.directory / names.MASK)
 
-    def start(self, environment: Mapping[str, Any], initial: "Mapping[str, Tensor]") -> None:
+    def start(
+        self, environment: Mapping[str, Any], initial: "Mapping[str, Tensor]", notes: Mapping[str, object]
+    ) -> None:
+        """Write what is known before the first step; `notes` are JSON files of the method's own, by name."""
         write_json(self.directory / names.REQUEST, self.request)
+        self._write_notes(notes)
         write_json(self.directory / names.ENVIRONMENT, environment)
         write_tensors(self.directory / names.INITIAL, initial)
 
@@ -137,13 +141,18 @@ class Run:
         # It has served: what a finished run is worth is in the files above.
         self.checkpoint.unlink(missing_ok=True)
 
-    def copy(self, other: "Run", result: Mapping[str, Any]) -> None:
+    def copy(self, other: "Run", result: Mapping[str, Any], notes: Mapping[str, object]) -> None:
         """Become what another run is, under this request and with this result."""
         write_json(self.directory / names.REQUEST, self.request)
+        self._write_notes(notes)
         for name in names.LEFT_BEHIND:
             if name not in (names.REQUEST, names.RESULT):
                 write_atomically(self.directory / name, partial(shutil.copyfile, other.directory / name))
         write_json(self.directory / names.RESULT, result)
+
+    def _write_notes(self, notes: Mapping[str, object]) -> None:
+        for name, content in notes.items():
+            write_json(self.directory / name, content)
 
 
 def _differences(earlier: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -1,51 +1,60 @@
 """What a recipe will do, before any training."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
-
-from asni import networks
 from asni.datasets import info_of
-from asni.pruning.hold import mask_bytes
-from asni.pruning.masks import prunable
 from asni.pruning.schedules import kept
-from asni.recipes import Recipe
+from asni.recipes import Recipe, Size
 from asni.recipes.recipe import Training
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 def plan(recipe: Recipe) -> dict[str, Any]:
-    """Sizes, steps, and the schedule epoch by epoch; `nonzeros` counts every parameter that is not pruned.
+    """What `outline` says, of the network as it is built, and the memory that it takes.
 
     >>> from asni.recipes import load
     >>> plan(load("mnist-fc"))["nonzeros"]
     8330
     """
-    info = info_of(recipe.dataset)
+    import torch
+
+    from asni import networks
+    from asni.pruning.layers import prunable
+    from asni.pruning.masks import floor_counts
+
+    info, pruning = info_of(recipe.dataset), recipe.pruning
     # A user's own function may look at values, of which there are none on the meta device.
     with torch.device("cpu" if ":" in recipe.network else "meta"):
         model = networks.build(recipe.network, info.shape, info.classes, recipe.network_options)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    candidates = sum(weight.numel() for weight in prunable(model).values())
+    weights = prunable(model, **pruning.layers)
+    size = Size(
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        prunable=sum(weight.numel() for weight in weights.values()),
+    )
+    if pruning.floor is not None:
+        floor_counts(weights, pruning.floor, kept(size.prunable, recipe.final_sparsity))
+    return {**outline(recipe, size), "memory_bytes": memory_bytes(model, weights, recipe.training)}
+
+
+def outline(recipe: Recipe, size: Size) -> dict[str, Any]:
+    """Sizes, steps, and the schedule epoch by epoch; `nonzeros` counts every parameter that is not pruned."""
     epochs = recipe.training.epochs
-    schedule = [
-        _after(epoch, kept(candidates, recipe.schedule(epoch, epochs)), candidates, parameters)
-        for epoch in range(epochs)
-    ]
+    schedule = [_after(epoch, kept(size.prunable, recipe.schedule(epoch, epochs)), size) for epoch in range(epochs)]
     last = schedule[-1]
     return {
         "recipe": recipe.variant_name,
         "network": recipe.network,
         "dataset": recipe.dataset,
-        "parameters": parameters,
-        "prunable": candidates,
+        **size._asdict(),
         "epochs": epochs,
         "batch_size": recipe.training.batch_size,
-        "steps_per_epoch": recipe.steps_per_epoch(info.train),
-        "memory_bytes": memory_bytes(model, recipe.training),
+        "steps_per_epoch": recipe.steps_per_epoch(info_of(recipe.dataset).train),
         "nonzeros": last["nonzeros"],
         "sparsity": last["sparsity"],
-        "total_sparsity": 1 - last["nonzeros"] / parameters,
+        "total_sparsity": 1 - last["nonzeros"] / size.parameters,
         "alpha": recipe.schedule.alpha(epochs),
         "beta": recipe.pruning.beta,
         "gamma": recipe.gamma,
@@ -53,16 +62,18 @@ def plan(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def memory_bytes(model: nn.Module, training: Training) -> int:
+def _after(epoch: int, alive: int, size: Size) -> dict[str, Any]:
+    nonzeros = size.parameters - size.prunable + alive
+    return {"epoch": epoch, "sparsity": 1 - alive / size.prunable, "nonzeros": nonzeros}
+
+
+def memory_bytes(model: "nn.Module", weights: "Mapping[str, Tensor]", training: Training) -> int:
     """What one process holds of the network in fp32: parameters, gradients, optimiser state and masks.
 
     The activations come on top; they grow with the process's share of the batch.
     """
+    from asni.pruning.hold import mask_bytes
+
     copies = {"adam": 4, "adamw": 4, "sgd": 3 if training.momentum else 2}[training.optimizer]
     values = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    weights = prunable(model)
     return copies * values + sum(weights[name].numel() * width for name, width in mask_bytes(weights).items())
-
-
-def _after(epoch: int, alive: int, candidates: int, parameters: int) -> dict[str, Any]:
-    return {"epoch": epoch, "sparsity": 1 - alive / candidates, "nonzeros": parameters - candidates + alive}

@@ -70,6 +70,8 @@ class Study:
         for source, recipe in self.recipes.items():
             if (other := by_name.setdefault(recipe.variant_name, source)) != source:
                 raise UsageError(f"{source} and {other} have one name, and would share directories.")
+            for method in self.methods:
+                METHODS[method].require_heeds(recipe)
 
     def experiments(self, source: str) -> list[Experiment]:
         """The seeds of one recipe."""

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from asni.errors import AsniError, StoppedError
 from asni.files import read_checkpoint, write_checkpoint
-from asni.pruning.masks import count, nearly_empty, prunable
+from asni.pruning.masks import nearly_empty
 from asni.pruning.pruner import Pruner
 from asni.recipes import Recipe, lr_at
 from asni.runs.run import Run
@@ -24,7 +24,7 @@ from asni.training.progress import Bar
 if TYPE_CHECKING:
     from asni.training.trainer import Trainer
 
-Plug = Callable[[nn.Module, torch.optim.Optimizer], Pruner | None]
+MakePruner = Callable[[nn.Module, torch.optim.Optimizer], Pruner | None]
 """Makes a method's pruner for one round, or nothing for a dense one."""
 
 
@@ -32,9 +32,16 @@ class Round:
     """The state of one round while it trains."""
 
     def __init__(
-        self, trainer: "Trainer", run: Run, stage: str, plug: Plug, start: Mapping[str, Tensor] | None, steps: range
+        self,
+        trainer: "Trainer",
+        run: Run,
+        stage: str,
+        make_pruner: MakePruner,
+        start: Mapping[str, Tensor] | None,
+        steps: range,
+        notes: Mapping[str, object],
     ):
-        self.trainer, self.run, self.stage, self.steps = trainer, run, stage, steps
+        self.trainer, self.run, self.stage, self.steps, self.notes = trainer, run, stage, steps, notes
         self.fabric, self.recipe = trainer.fabric, trainer.recipe
         # The faster order in memory for convolutions, on CPUs too; files keep the usual one.
         self.module = trainer.network(start).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -42,7 +49,7 @@ class Round:
         self.raw_optimizer = make_optimizer(self.module, self.recipe, fused=scaler is None)
         self.model, self.optimizer = self.fabric.setup(self.module, self.raw_optimizer)
         self.initial = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
-        self.pruner = plug(self.module, self.raw_optimizer)
+        self.pruner = make_pruner(self.module, self.raw_optimizer)
         self.metrics: list[dict[str, Any]] = []
 
     def train(self) -> None:
@@ -146,9 +153,9 @@ class Round:
                 torch.distributed.broadcast(statistics, src=0)
 
     def _sizes(self) -> dict[str, Any]:
-        candidates = sum(weight.numel() for weight in prunable(self.module).values())
+        candidates = sum(weight.numel() for weight in self.trainer.prunable(self.module).values())
         parameters = sum(parameter.numel() for parameter in self.module.parameters())
-        pruned = 0 if self.pruner is None else candidates - count(self.pruner.masks)
+        pruned = 0 if self.pruner is None else sum(int((~mask).sum()) for mask in self.pruner.masks.values())
         return {
             "nonzeros": parameters - pruned,
             "sparsity": pruned / candidates,
@@ -162,7 +169,7 @@ class Round:
                 if self.run.checkpoint.exists():
                     checkpoint = read_checkpoint(self.run.checkpoint)
                 else:
-                    self.run.start(environment(), self.initial)
+                    self.run.start(environment(), self.initial, self.notes)
         checkpoint = self.fabric.broadcast(checkpoint)
         if checkpoint is None:
             return

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from asni import datasets, networks
 from asni.datasets.order import epoch_order
 from asni.errors import UsageError
-from asni.pruning.masks import prunable
+from asni.pruning.layers import prunable
 from asni.pruning.schedules import kept
 from asni.runs.run import Experiment, Run
 from asni.training.processes import fail_together
 from asni.training.progress import Progress
-from asni.training.round import Plug, Round
+from asni.training.round import MakePruner, Round
 
 
 class Trainer:
@@ -55,10 +55,14 @@ class Trainer:
             model.load_state_dict(state)
         return model
 
+    def prunable(self, model: nn.Module) -> dict[str, Tensor]:
+        """The weights that the recipe's pruning chooses from."""
+        return prunable(model, **self.recipe.pruning.layers)
+
     @cached_property
     def keep(self) -> int:
         """How many of the prunable weights live when the recipe's pruning is done."""
-        candidates = sum(weight.numel() for weight in prunable(self.network()).values())
+        candidates = sum(weight.numel() for weight in self.prunable(self.network()).values())
         keep = kept(candidates, self.recipe.final_sparsity)
         if keep == 0:
             raise UsageError(f"a sparsity of {self.recipe.final_sparsity} leaves none of {candidates:,} weights.")
@@ -89,18 +93,20 @@ class Trainer:
     def train(
         self,
         stage: str,
-        plug: Plug,
+        make_pruner: MakePruner,
         *,
         method: str | None = None,
         start: Mapping[str, Tensor] | None = None,
         steps: range | None = None,
         settings: Mapping[str, Any] | None = None,
+        notes: Mapping[str, object] | None = None,
     ) -> Run:
-        """One round, unless it was finished before, and then `plug` is not called.
+        """One round, unless it was finished before, and then `make_pruner` is not called.
 
         `stage` names it, and `method` says what it is part of where it is not the last round of the method `stage`.
         `start` replaces the seed's initial values. `steps` takes a part of the training: its learning rates and its
-        data are those of these steps. A finished run with other `settings` is refused.
+        data are those of these steps. A finished run with other `settings` is refused. `notes` are JSON files that the
+        run keeps, by name.
         """
         run = self.experiment.run(stage, method=method, settings=settings or {})
         with ExitStack() as until_done:
@@ -111,7 +117,7 @@ class Trainer:
                     # Another process may have finished it in between.
                     finished = run.finished
             if not self.fabric.broadcast(finished):
-                Round(self, run, stage, plug, start, steps or self.steps).train()
+                Round(self, run, stage, make_pruner, start, steps or self.steps, notes or {}).train()
                 self._trained_here.add(stage)
             elif stage not in self._trained_here:
                 self.progress.already_done(stage, run.directory)
@@ -122,12 +128,13 @@ class Trainer:
         """The rounds that the method took, if `stage` is its last one; else the stage alone."""
         return [*self.rounds, stage] if stage == self.method else [stage]
 
-    def adopt(self, stage: str, found: str, settings: Mapping[str, Any]) -> Run:
+    def adopt(self, stage: str, found: str, settings: Mapping[str, Any], notes: Mapping[str, object]) -> Run:
         """The finished round `found` as the round `stage`: what a search has trained is not trained again."""
         run, original = self.experiment.run(stage, settings=settings), self.rounds.pop(found)
         with fail_together(self.fabric):
             if self.fabric.is_global_zero and not run.finished:
                 with run.locked(wait=self.wait):
-                    run.copy(original, {**original.result, "stage": stage, "rounds": self.rounds_up_to(stage)})
+                    result = {**original.result, "stage": stage, "rounds": self.rounds_up_to(stage)}
+                    run.copy(original, result, notes)
         self.rounds[stage] = run
         return run

@@ -1,0 +1,21 @@
+from .errors import AsniError as AsniError
+from .errors import PackError as PackError
+from .methods.amenable import Amenable as Amenable
+from .methods.amenable import amenable as amenable
+from .methods.asni import ASNI as ASNI
+from .methods.continuous import Continuous as Continuous
+from .methods.gmp import GMP as GMP
+from .methods.magnitude import Magnitude as Magnitude
+from .methods.rigl import SET as SET
+from .methods.rigl import RigL as RigL
+from .methods.soft_threshold import STR as STR
+from .packing import load as load
+from .packing import pack as pack
+from .pruning import schedules as schedules
+from .pruning.gradual import GradualMagnitude as GradualMagnitude
+from .pruning.hold import Hold as Hold
+from .pruning.layers import prunable as prunable
+from .pruning.masks import keep_largest as keep_largest
+from .pruning.pruner import Pruner as Pruner
+
+__version__: str

@@ -1,0 +1,122 @@
+"""Which weights are pruned: all convolution and linear layers, or what the user selects."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import SGD
+
+from asni.errors import AsniError, UsageError
+from asni.methods.asni import ASNI
+from asni.methods.continuous import Continuous
+from asni.methods.gmp import GMP
+from asni.methods.magnitude import Magnitude
+from asni.methods.rigl import SET, RigL
+from asni.methods.soft_threshold import STR
+from asni.networks import build
+from asni.pruning.hold import Hold
+from asni.pruning.layers import prunable
+from asni.pruning.pruner import Pruner
+
+
+class Language(nn.Module):
+    """Every kind of weight that is not of a convolution or linear layer, and a tied head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(10, 4)
+        self.positions = nn.Parameter(torch.zeros(5, 4))
+        self.attention = nn.MultiheadAttention(4, 2)
+        self.memory = nn.LSTM(4, 3)
+        self.head = nn.Linear(4, 10)
+        self.head.weight = self.embedding.weight
+
+
+def resnet() -> nn.Module:
+    with torch.device("meta"):
+        return build("resnet18", (3, 32, 32), 10)
+
+
+def test_convolution_and_linear_layers_are_pruned_unless_others_are_selected() -> None:
+    assert list(prunable(Language())) == ["attention.out_proj.weight", "head.weight"]
+
+
+def test_a_name_stands_for_a_layer_and_a_pattern_for_many() -> None:
+    everything = prunable(resnet())
+    left = prunable(resnet(), exclude=["conv1", "*.downsample.*"])
+    gone = [name for name in everything if name not in left]
+    assert gone == ["conv1.weight", *(f"layer{stage}.0.downsample.0.weight" for stage in (2, 3, 4))]
+
+
+def test_a_name_stands_for_a_module_with_everything_in_it() -> None:
+    assert list(prunable(resnet(), include="layer1.0")) == ["layer1.0.conv1.weight", "layer1.0.conv2.weight"]
+
+
+def test_any_weight_of_two_dimensions_can_be_included() -> None:
+    included = prunable(Language(), include=["positions", nn.LSTM, "attention.in_proj_weight"])
+    assert list(included) == [
+        "positions",
+        "attention.in_proj_weight",
+        "memory.weight_ih_l0",
+        "memory.weight_hh_l0",
+    ]
+
+
+def test_a_type_stands_for_what_a_module_of_it_holds() -> None:
+    assert list(prunable(Language(), exclude=nn.MultiheadAttention)) == ["head.weight"]
+
+
+def test_a_function_sees_the_name_and_the_module() -> None:
+    def one_by_one(name: str, module: nn.Module) -> bool:
+        return isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1)
+
+    assert all("downsample" in name for name in prunable(resnet(), include=one_by_one))
+
+
+@pytest.mark.parametrize("name", ["embedding", "head", "head.weight"])
+def test_a_tied_weight_is_excluded_under_any_of_its_names(name: str) -> None:
+    assert list(prunable(Language(), exclude=name)) == ["attention.out_proj.weight"]
+
+
+@pytest.mark.parametrize("where", ["include", "exclude"])
+def test_a_name_that_matches_nothing_is_an_error_with_the_nearest_one(where: str) -> None:
+    with pytest.raises(UsageError, match=r"'hed'; did you mean 'head'\?"):
+        prunable(Language(), **{where: ["embedding", "hed"]})
+    with pytest.raises(UsageError, match="Conv3d"):
+        prunable(Language(), **{where: nn.Conv3d})
+
+
+def test_nothing_left_is_an_error() -> None:
+    with pytest.raises(AsniError, match="Language has no layer that you selected"):
+        prunable(Language(), include="head", exclude="head")
+
+
+def test_a_computed_weight_is_refused_unless_it_is_excluded() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)))
+    with pytest.raises(AsniError, match=r"'1\.weight' is computed from other values"):
+        prunable(model)
+    assert list(prunable(model, exclude="1")) == ["0.weight"]
+
+
+TOLD = [
+    partial(method, sparsity=0.5, epochs=2, steps_per_epoch=1)
+    for method in (ASNI, GMP, Magnitude, RigL, SET, Continuous)
+]
+
+
+@pytest.mark.parametrize("method", [*TOLD, partial(STR, decay=1.0), Hold])
+def test_every_pruner_takes_the_selection(method: Callable[..., Pruner]) -> None:
+    first = nn.Linear(4, 8)
+    model = nn.Sequential(first, nn.Linear(8, 8), nn.Linear(8, 2))
+    before = first.weight.detach().clone()
+    optimizer = SGD(model.parameters(), lr=0.0)
+    pruner = method(model, optimizer, exclude="0")
+    for _ in range(2):
+        model(torch.randn(5, 4)).square().sum().backward()
+        optimizer.step()
+    assert list(pruner.masks) == ["1.weight", "2.weight"]
+    assert torch.equal(first.weight, before)
+    if method in TOLD:
+        assert sum(int(mask.sum()) for mask in pruner.masks.values()) == 40
