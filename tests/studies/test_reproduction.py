@@ -97,7 +97,7 @@ def test_the_papers_numbers_stand_beside_ours(tmp_path: Path) -> None:
     assert asni["spread"] == pytest.approx(2**0.5)
     assert (asni["seeds"], asni["nonzeros"], asni["paper_nonzeros"]) == (2, 8_330, 8_335)
     assert asni["accuracies"] == [96.0, 98.0]
-    assert (asni["shortened"], asni["length"]) == (False, "50")
+    assert (asni["shortened"], asni["trained_for"]) == (False, "50")
     assert (rows["dense"]["nonzeros"], rows["dense"]["paper_nonzeros"]) == (266_610, 266_610)
     assert [rows[variant]["paper_accuracy"] for variant in VARIANTS] == [96.88, 96.72, 96.93, 96.75]
 

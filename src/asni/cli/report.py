@@ -29,14 +29,14 @@ def report(
 
 
 def _write(directory: Path, out: Path) -> None:
-    from asni.files import write_atomically
+    from asni.files import write_text
     from asni.report import collect, page
 
     collection = collect(directory)
     if not collection.runs and not collection.warnings:
         raise UsageError(f"{directory} holds no runs. Train some first, for example with `asni investigate digits-fc`.")
     html = page(collection)
-    write_atomically(out, lambda temporary: temporary.write_text(html, encoding="utf-8"))
+    write_text(out, html)
     for warning in collection.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     print(f"{out}: {len(collection.runs)} runs, {out.stat().st_size:,} bytes")

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from asni.datasets.cache import cache_folder, keep
+from asni.datasets.cache import cache_folder
 from asni.datasets.imagenet_index import LAYOUT, PUBLISHED_CLASSES, Split, find_index
 from asni.datasets.info import Info
 from asni.datasets.normalisation import Normalisation
 from asni.datasets.order import shares
 from asni.datasets.pictures import SIZE, read_picture
 from asni.errors import AsniError, unknown
+from asni.files import write_text
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +31,9 @@ def get(source: Path | None = None) -> Path:
         return load().folder
     folder = ImageNet(source.expanduser().resolve()).folder
     try:
-        keep(_note(), json.dumps({"folder": str(folder)}).encode())
-    except OSError as error:
-        raise AsniError(f"cannot write {_note()} ({error.strerror}); set ASNI_DATA to another folder") from error
+        write_text(_note(), json.dumps({"folder": str(folder)}))
+    except AsniError as error:
+        raise AsniError(f"{error} Set ASNI_DATA to another folder.") from error
     return folder
 
 

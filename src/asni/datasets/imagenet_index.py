@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from asni.datasets.cache import keep
 from asni.errors import AsniError
+from asni.files import write_text
 
 ENDINGS = (".jpeg", ".jpg")
 LAYOUT = "train/<class>/*.JPEG, and val/<class>/*.JPEG or val/*.JPEG with a file of labels"
@@ -193,5 +193,5 @@ def _read(folder: Path, kept: Path) -> tuple[ByClass, ByClass] | None:
 def _write(folder: Path, kept: Path, train: ByClass, test: ByClass) -> None:
     content = {"stamps": _stamps(folder, sorted(train)), "train": train, "val": test}
     # A cache that cannot be written costs a scan the next time, nothing more.
-    with suppress(OSError):
-        keep(kept, json.dumps(content).encode())
+    with suppress(AsniError):
+        write_text(kept, json.dumps(content))

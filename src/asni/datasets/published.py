@@ -1,6 +1,5 @@
 """A dataset that others publish: where its bytes are found, how they are known to be right, where they are kept."""
 
-import errno
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
@@ -13,9 +12,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from asni.datasets import sources
-from asni.datasets.cache import cache_folder, keep
+from asni.datasets.cache import cache_folder
 from asni.datasets.memory import Arrays
 from asni.errors import AsniError
+from asni.files import write_bytes
 
 log = logging.getLogger(__name__)
 
@@ -65,10 +65,7 @@ class Published:
                 # Another process may have fetched it while this one waited for the lock.
                 return self._cached(path) or self._keep(path, self._fetch(source))
         except OSError as error:
-            hint = "free some space there" if error.errno == errno.ENOSPC else "check that folder"
-            raise AsniError(
-                f"cannot keep {self.name} in {path.parent} ({error.strerror}); {hint}, or set ASNI_DATA to another"
-            ) from error
+            raise self._not_kept(path, error.strerror or str(error)) from error
 
     def _cached(self, path: Path) -> Arrays | None:
         if not path.exists():
@@ -82,8 +79,14 @@ class Published:
     def _keep(self, path: Path, arrays: Arrays) -> Arrays:
         # safetensors writes memory as it lies, so a transposed view would come back scrambled.
         named = {field.name: np.ascontiguousarray(getattr(arrays, field.name)) for field in fields(arrays)}
-        keep(path, save(named))
+        try:
+            write_bytes(path, save(named))
+        except AsniError as error:
+            raise self._not_kept(path, str(error)) from error
         return arrays
+
+    def _not_kept(self, path: Path, why: str) -> AsniError:
+        return AsniError(f"cannot keep {self.name} in {path.parent} ({why}). Set ASNI_DATA to another folder.")
 
     def _fetch(self, source: Path | None) -> Arrays:
         if source is not None:

@@ -41,7 +41,7 @@ def schedule(
     with style.applied():
         figure = Figure(figsize=(4.4, 2.7), layout="constrained")
         axes = figure.subplots()
-        for width, (colour, dashes) in _drawn_gammas(epochs, own).items():
+        for width, (colour, dashes) in _gamma_styles(epochs, own).items():
             planned = Sigmoid(sparsity, beta, width)
             curve = [100 * planned(epoch, epochs) for epoch in range(epochs)]
             label = f"$\\gamma$ = {width:.{2 if width < 10 else 3}g}" + (f" ({own_note})" if width == own else "")
@@ -56,13 +56,13 @@ def schedule(
     return figure
 
 
-def _drawn_gammas(epochs: int, own: float) -> dict[float, tuple[str, style.Dashes]]:
+def _gamma_styles(epochs: int, own: float) -> dict[float, tuple[str, style.Dashes]]:
     """The paper's gamma for so many epochs and their looks, from narrow to wide; `own` is one of them or joins them."""
-    drawn: dict[float, tuple[str, style.Dashes]] = {own: _ANOTHER}
+    styles: dict[float, tuple[str, style.Dashes]] = {own: _ANOTHER}
     for share, colour, dashes in _GAMMAS:
         gamma = share * epochs
-        drawn[own if math.isclose(gamma, own) else gamma] = (colour, dashes)
-    return dict(sorted(drawn.items()))
+        styles[own if math.isclose(gamma, own) else gamma] = (colour, dashes)
+    return dict(sorted(styles.items()))
 
 
 def _draw_measured(axes: Axes, run: Path) -> None:

@@ -105,9 +105,9 @@ def network_distribution(sets: Mapping[str, Path]) -> Figure:
         axes = figure.subplots()
         peaks = {}
         for (name, each), look in zip(counted.items(), style.looks(list(sets)), strict=True):
-            drawn = _for_drawing(each, reach, most_bins=512)
-            density = drawn.counts / (max(each.total, 1) * drawn.width)
-            middles = drawn.edges[:-1] + drawn.width / 2
+            binned = _for_drawing(each, reach, most_bins=512)
+            density = binned.counts / (max(each.total, 1) * binned.width)
+            middles = binned.edges[:-1] + binned.width / 2
             axes.plot(middles, density, color=look.colour, linestyle=look.dashes, label=style.label(name))
             peaks[style.label(name)] = float(max(density, default=0))
         axes.set(xlabel="weight", ylabel="density of surviving weights", xlim=(-reach, reach))

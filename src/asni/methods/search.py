@@ -1,4 +1,4 @@
-"""Finding the setting that leaves a wanted number of weights, where a method cannot be told the number."""
+"""Finding the setting that leaves a wanted number of weights, where a method has no sparsity target."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,9 +10,11 @@ from asni.errors import AsniError
 TRAININGS = 15
 ONE_SIDED = 4
 
-# How far, in the logarithm of the number of weights, tries lie from the wanted number.
+# The bracket is sure to be halved this often. The other trainings are for lines that miss.
+HALVINGS = 12
+
+# In the logarithm of the number of weights: a try this close to the wanted number, and ends this far from each other.
 NEAR = 0.15
-IN_SIGHT = 1.2
 BEYOND_CHANCE = 0.2
 
 
@@ -23,8 +25,12 @@ def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high:
     two nearest tries ended with meets the wanted number, or in the middle after two tries on the same side of it. After
     four, and none on the other side, it is the end itself: what that does not reach, nothing between will.
 
+    It never leaves the bracket of the two nearest tries, and halves it often enough: a falling curve that is within the
+    tolerance over 1/4096 of the way from `low` to `high` is always met.
+
     Near the number chance decides: a hair's difference in the setting can move a training's end by some per cent, and
-    closing in on two tries would trust that each is on its side by right. There the next try follows the trend of all.
+    closing in on two tries would trust that each is on its side by right. Chance shows where a higher setting has left
+    more weights, or where the bracket is narrower than 1/4096. From there on the next try follows the trend of all.
 
     >>> round(search(lambda setting: round(1000 * 2 ** -setting), 100, low=0, high=10, tolerance=0.02), 2)
     3.32
@@ -32,14 +38,17 @@ def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high:
     tried: dict[float, int] = {}
     above, below = (low, math.inf), (high, 0.0)
     sides: list[bool] = []
-    for _ in range(TRAININGS):
+    narrow = (high - low) / 2**HALVINGS
+    for left in reversed(range(TRAININGS)):
         stuck = len(sides) > 1 and sides[-1] == sides[-2]
         last = len(sides) >= ONE_SIDED and len({*sides}) == 1
         if last:
             setting = high if sides[0] else low
         else:
-            closing = (above[0] + below[0]) / 2 if stuck else _between(above, below, wanted)
-            setting = _despite_chance(closing, tried, wanted, tolerance / 4)
+            middle = (above[0] + below[0]) / 2
+            setting = middle if stuck else _between(above, below, wanted, widest=narrow * 2**left)
+            if below[0] - above[0] < narrow or not _falls(tried):
+                setting = _along_the_trend(tried, wanted, apart=tolerance / 4, otherwise=setting)
         tried[setting] = weights = weights_at(setting)
         if abs(weights - wanted) <= tolerance * wanted:
             return setting
@@ -57,34 +66,35 @@ def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high:
     )
 
 
-def _between(above: tuple[float, float], below: tuple[float, float], wanted: int) -> float:
+def _between(above: tuple[float, float], below: tuple[float, float], wanted: int, *, widest: float) -> float:
+    """Where the line meets the wanted number, or the nearest setting that leaves no bracket wider than `widest`."""
     (low, many), (high, few) = above, below
     share = 0.5
     if many < math.inf and few > 0:
         share = math.log(many / wanted) / math.log(many / few)
-    return low + (high - low) * min(max(share, 0.05), 0.95)
+    setting = low + (high - low) * min(max(share, 0.05), 0.95)
+    return min(max(setting, high - widest), low + widest)
 
 
-def _despite_chance(closing: float, tried: Mapping[float, int], wanted: int, apart: float) -> float:
-    """`closing`, or the next setting along the trend where chance shows: where a higher setting has left more weights,
-    or where `closing` and a setting that was tried are less than half of `apart` from each other on the trend.
+def _falls(tried: Mapping[float, int]) -> bool:
+    return all(tried[lower] >= tried[higher] for lower, higher in pairwise(sorted(tried)))
 
-    The trend has its slope from the two outermost tries in sight, and its height from the mean of the near ones. A try
-    along it stays `apart` from all others, since settings that are all but equal may share their luck.
+
+def _along_the_trend(tried: Mapping[float, int], wanted: int, *, apart: float, otherwise: float) -> float:
+    """The next setting along the trend, or `otherwise` where no trend stands out from chance.
+
+    The trend has its slope from the two outermost tries, and its height from the mean of the near ones. A try along it
+    stays `apart` from all others, since settings that are all but equal may share their luck.
     """
     misses = [(setting, math.log(weights / wanted)) for setting, weights in sorted(tried.items()) if weights]
-    in_sight = [each for each in misses if abs(each[1]) <= IN_SIGHT]
-    near = [each for each in in_sight if abs(each[1]) <= NEAR]
-    if not near or in_sight[0][1] - in_sight[-1][1] < BEYOND_CHANCE:
-        return closing
-    (first, most), (last, fewest) = in_sight[0], in_sight[-1]
+    near = [each for each in misses if abs(each[1]) <= NEAR]
+    if not near or misses[0][1] - misses[-1][1] < BEYOND_CHANCE:
+        return otherwise
+    (first, most), (last, fewest) = misses[0], misses[-1]
     slope = (fewest - most) / (last - first)
     step = apart / -slope
-    falls = all(after <= before for (_, before), (_, after) in pairwise(in_sight))
-    if falls and all(abs(closing - setting) >= step / 2 for setting in tried):
-        return closing
     crossing = mean(setting for setting, _ in near) - mean(miss for _, miss in near) / slope
     around = (crossing + sign * steps * step for steps in count() for sign in (1, -1))
     # A shade less than a step, for the rounding of what lies exactly one step apart.
     setting = next(each for each in around if all(abs(each - other) > 0.99 * step for other in tried))
-    return setting if first < setting < last else closing
+    return setting if first < setting < last else otherwise

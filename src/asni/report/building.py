@@ -112,10 +112,10 @@ def _place(run: ShownRun) -> tuple[int, str, int, str]:
 
 def _stages(runs: Iterable[ShownRun]) -> dict[str, dict[str, Any]]:
     last = {run.stage: run.is_last for run in runs}
-    drawn = looks([*last, _INITIAL])  # which no other may take, since one chart shows it beside them
+    distinct = looks([*last, _INITIAL])  # which no other may take, since one chart shows it beside them
     return {
-        stage: {"title": title(stage), "last": is_last, **_drawn(look)}
-        for (stage, is_last), look in zip(last.items(), drawn, strict=False)
+        stage: {"title": title(stage), "last": is_last, **_style(look)}
+        for (stage, is_last), look in zip(last.items(), distinct, strict=False)
     }
 
 
@@ -136,7 +136,7 @@ def _group(runs: list[ShownRun], stages: Mapping[str, Any], bins: int) -> dict[s
         "paper_nonzeros": recipe.paper.nonzeros,
         "stages": {run.stage: stages[run.stage] for run in runs},
         "schedule": _schedule(recipe, runs),
-        "initial": {"title": title(_INITIAL), **_drawn(*looks([_INITIAL]))},
+        "initial": {"title": title(_INITIAL), **_style(*looks([_INITIAL]))},
         "distribution": distribution(runs, bins),
         "runs": [_run(run, bins) for run in runs],
     }
@@ -155,7 +155,7 @@ def _schedule(recipe: Recipe, runs: Iterable[ShownRun]) -> dict[str, Any] | None
     return {"epochs": epochs, "alpha": alpha, "beta": recipe.pruning.beta, "gamma": recipe.gamma, **_sizes(runs)}
 
 
-def _drawn(look: Look) -> dict[str, Any]:
+def _style(look: Look) -> dict[str, Any]:
     dashes = [] if isinstance(look.dashes, str) else [2 * length for length in look.dashes[1]]
     return {"colour": look.colour, "dashes": dashes, "marker": look.marker}
 

@@ -1,4 +1,4 @@
-"""The paper's Table 2, measured: which rows, in what length, and the paper's numbers beside ours."""
+"""The paper's Table 2, measured: which rows, trained for how long, and the paper's numbers beside ours."""
 
 import math
 import re
@@ -24,7 +24,7 @@ COLUMNS = (
     Column("seeds", "seeds"),
     Column("paper_nonzeros", "paper's nonzeros"),
     Column("nonzeros", "nonzeros", rounded),
-    Column("length", "epochs", str, is_name=True),
+    Column("trained_for", "epochs", str, is_name=True),
 )
 NOTES = (
     "accuracy: mean over seeds, each of which gives all four variants the same start and data; "
@@ -96,7 +96,7 @@ def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mappin
     >>> results = [{"accuracy": 96.0, **common}, {"accuracy": 97.0, **common}]
     >>> paper = load("mnist-fc")
     >>> short = line(paper, "asni-1", paper.override(epochs=10), results)
-    >>> short["accuracy"], round(short["difference"], 2), short["paper_nonzeros"], short["length"]
+    >>> short["accuracy"], round(short["difference"], 2), short["paper_nonzeros"], short["trained_for"]
     (96.5, -0.22, 8335, 'shortened (10 of 50)')
     """
     paper = recipe.paper
@@ -116,7 +116,7 @@ def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mappin
         "steps_per_epoch": steps,
         "paper_steps_per_epoch": own_steps,
         "shortened": epochs * steps < own_epochs * own_steps,
-        "length": _in_words((epochs, steps), (own_epochs, own_steps)),
+        "trained_for": _in_words((epochs, steps), (own_epochs, own_steps)),
     }
 
 

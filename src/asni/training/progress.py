@@ -40,8 +40,8 @@ class Progress:
             TimeRemainingColumn(elapsed_when_finished=True),
             TextColumn("{task.fields[note]}"),
             console=self.console,
-        ) as drawn:
-            yield DrawnBar(drawn, drawn.add_task(stage, total=steps, completed=done, note=""), epochs)
+        ) as bars:
+            yield TerminalBar(bars, bars.add_task(stage, total=steps, completed=done, note=""), epochs)
 
     def already_done(self, stage: str, directory: Path) -> None:
         self.console.print(f"{stage}: already done, in {directory}", soft_wrap=True, highlight=False)
@@ -63,23 +63,23 @@ def summary(entry: Mapping[str, Any], epochs: int) -> str:
     )
 
 
-class DrawnBar:
+class TerminalBar:
     """A bar on a terminal, redrawn ten times a second at most: a step may take less than a redraw."""
 
-    def __init__(self, drawn: RichProgress, task: TaskID, epochs: int):
-        self._drawn, self._task, self._epochs = drawn, task, epochs
+    def __init__(self, bars: RichProgress, task: TaskID, epochs: int):
+        self._bars, self._task, self._epochs = bars, task, epochs
         self._untold, self._next = 0, 0.0
 
     def step(self) -> None:
         self._untold += 1
         if (now := time.monotonic()) >= self._next:
-            self._drawn.advance(self._task, self._untold)
+            self._bars.advance(self._task, self._untold)
             self._untold, self._next = 0, now + 0.1
 
     def epoch(self, entry: Mapping[str, Any]) -> None:
-        self._drawn.advance(self._task, self._untold)
+        self._bars.advance(self._task, self._untold)
         self._untold = 0
-        self._drawn.update(self._task, note=summary(entry, self._epochs))
+        self._bars.update(self._task, note=summary(entry, self._epochs))
 
 
 class PlainLines:
