@@ -18,4 +18,5 @@ from .pruning.layers import prunable as prunable
 from .pruning.masks import keep_largest as keep_largest
 from .pruning.pruner import Pruner as Pruner
 
+__all__: list[str]
 __version__: str

@@ -66,7 +66,7 @@ def test_runs_differ_in_more_than_colour(tmp_path: Path) -> None:
 def test_a_nan_is_a_gap_and_the_point_between_two_gaps_is_marked(tmp_path: Path) -> None:
     accuracy = [90.0] * 97 + [None, 95.0, None]
     run = make_run(tmp_path, random_weights("fc"), accuracy, [0.5] * 100)
-    figure = training({"asni": run})
+    figure = training({"asni-1": run})
     drawn = figure.axes[0].get_lines()[0]
     assert np.flatnonzero(np.isnan(np.asarray(drawn.get_ydata()))).tolist() == [97, 99]
     marked = drawn.get_markevery()
@@ -77,20 +77,20 @@ def test_a_nan_is_a_gap_and_the_point_between_two_gaps_is_marked(tmp_path: Path)
 
 def test_a_run_of_nothing_but_nan_still_draws(tmp_path: Path) -> None:
     run = make_run(tmp_path, random_weights("fc"), [None, None], [None, None])
-    training({"asni": run}).savefig(tmp_path / "nan.png")
+    training({"asni-1": run}).savefig(tmp_path / "nan.png")
     schedule(2, float("nan"), run=run).savefig(tmp_path / "nan.svg")
     assert (tmp_path / "nan.png").stat().st_size > 0
 
 
 def test_the_accuracy_axis_holds_every_epoch_after_the_first_tenth(tmp_path: Path) -> None:
     accuracy = [10.0, 20.0, *[95.0] * 17, 60.0]
-    low, high = training({"asni": make_run(tmp_path, random_weights("fc"), accuracy, [0.5] * 20)}).axes[0].get_ylim()
+    low, high = training({"asni-1": make_run(tmp_path, random_weights("fc"), accuracy, [0.5] * 20)}).axes[0].get_ylim()
     assert 20 < low < 60
     assert high > 95
 
 
 def test_no_runs_is_an_error() -> None:
-    with pytest.raises(AsniError, match="no runs to draw"):
+    with pytest.raises(AsniError, match="no runs"):
         training({})
 
 

@@ -33,7 +33,7 @@ def test_the_centroids_of_asni_2_are_not_taken_for_the_initial_network(tmp_path:
 
 
 def test_a_directory_without_runs_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(AsniError, match="holds none of the runs"):
+    with pytest.raises(AsniError, match="dense, asni-1, asni-2, original"):
         investigation(tmp_path, tmp_path / "out")
 
 

@@ -42,7 +42,7 @@ def test_layers_can_be_chosen_by_name(tmp_path: Path) -> None:
     run = make_run(tmp_path, random_weights("conv1", "conv2", "fc"))
     shown = texts(layer_distributions(run, ["fc", "conv1.weight"]))
     assert [name for name in shown if name in ("conv1", "conv2", "fc")] == ["fc", "conv1"]
-    with pytest.raises(AsniError, match="did you mean 'conv2'"):
+    with pytest.raises(AsniError, match=r"convv2.*'conv2'"):
         layer_distributions(run, ["convv2"])
 
 
@@ -101,9 +101,9 @@ def test_a_peak_that_would_flatten_the_others_is_cut_and_its_height_written(tmp_
 
 
 def test_no_layers_and_no_networks_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(AsniError, match="no layers to draw"):
+    with pytest.raises(AsniError, match=r"no layers.*`only`"):
         layer_distributions(make_run(tmp_path, random_weights("fc")), only=[])
-    with pytest.raises(AsniError, match="no networks to draw"):
+    with pytest.raises(AsniError, match="no networks"):
         network_distribution({})
 
 

@@ -1,4 +1,4 @@
-"""What the tests in a browser do again and again."""
+"""Helpers for the tests in a browser."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ def after_drawing(browser: Any) -> None:
 
 @contextmanager
 def coloured(browser: Any, scheme: str) -> Iterator[None]:
-    """As one who asks for a light or a dark page sees it."""
+    """The page as a reader who prefers a light or dark scheme sees it."""
     asked = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", asked)
     try:

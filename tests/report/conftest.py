@@ -42,13 +42,13 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def opened(chromium: Any, report: Path) -> Any:
-    """The page of a test's own `report`, in the browser."""
+    """The page of the test module's `report`, in the browser."""
     return drawn(chromium, report)
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """What is served."""
+    """The directory that is served."""
     directory = tmp_path / "runs"
     directory.mkdir()
     return directory

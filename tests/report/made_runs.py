@@ -1,4 +1,4 @@
-"""Whole run directories, written by hand: small, but with every file that a training leaves."""
+"""Complete run directories, written by hand: small, but with every file that a training writes."""
 
 import json
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def make_run(
 ) -> Path:
     """A run of six epochs that ends with 3 of 8 weights and 2 parameters that are never pruned.
 
-    Other `weights` come with the mask of those that are not zero; without `initial` there is no such file.
+    The mask of other `weights` keeps the nonzero ones; without `initial` there is no file of initial weights.
     """
     directory.mkdir(parents=True)
     request = {"recipe": (asked or recipe()).model_dump(), "stage": stage, "seed": seed, "precision": "fp32"}

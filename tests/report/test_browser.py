@@ -1,4 +1,4 @@
-"""The page in a real browser: it draws, moves, sorts, and runs nothing but its own script."""
+"""The page in a real browser: it draws, reacts, sorts, and runs no script but its own."""
 
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def test_names_with_markup_are_shown_as_text_and_never_run(opened: Any) -> None:
     assert opened.title == "asni: runs <i>"
     assert opened.find_elements("css selector", "img, i, u") == []
     assert find(opened, "#recipe-1 h2").text.startswith(EVIL)
-    assert "<u>broken is left out" in find(opened, ".warnings").text
+    assert "<u>broken" in find(opened, ".warnings").text
 
 
 @pytest.mark.parametrize("key", ["alpha", "beta", "gamma"])
@@ -93,7 +93,7 @@ def test_a_slider_moves_the_curve_and_the_nonzeros(opened: Any, key: str) -> Non
 
 def test_the_schedule_of_the_papers_first_row_leaves_its_nonzeros(opened: Any) -> None:
     outcome = find(opened, "#recipe-2-outcome").text
-    assert outcome.startswith("8,330 nonzeros at the end")
+    assert outcome.startswith("8,330 nonzeros")
     assert "paper: 8,335" in outcome
 
 
@@ -124,15 +124,16 @@ def test_a_seed_that_was_trained_twice_counts_once_and_the_page_says_which_is_le
     make_run(tmp_path / "runs" / "new" / "asni-1")
     make_run(tmp_path / "runs" / "old" / "dense", stage="dense", accuracy=10.0)
     drawn(chromium, written(tmp_path / "runs"))
-    left_out = "Left out of the mean, the same seed again: old/dense."
     means = card(chromium, "[aria-label='means over seeds']")
     assert texts(means, "tbody tr")[0].startswith("dense 2 98.00 %")
-    assert left_out in means.text
-    assert left_out in card(chromium, "[data-key=size]").text
+    assert "old/dense" in means.text
+    assert "old/dense" in card(chromium, "[data-key=size]").text
 
 
 def test_no_run_is_said_to_be_left_out_where_recipes_share_their_dense_one(opened_resnets: Any) -> None:
-    assert "Left out" not in find(opened_resnets, "main").text
+    for recipe_id in ("recipe-0", "recipe-1"):
+        for control in ("[aria-label='means over seeds']", "[data-key=size]"):
+            assert "/dense" not in card(opened_resnets, f"#{recipe_id} {control}").text
 
 
 def test_a_method_can_be_switched_off(opened: Any) -> None:
@@ -152,7 +153,7 @@ def test_the_arrow_keys_read_the_values_of_a_chart(opened: Any) -> None:
 
 def test_a_layer_shows_its_counts_and_centroids(opened: Any) -> None:
     about = card(opened, "#recipe-0 [data-key=layer]").text
-    assert "3 of 8 weights live" in about
+    assert "3 of 8 weights" in about
     assert "-0.2500 and 0.6250" in about
 
 
@@ -176,7 +177,7 @@ def test_another_network_can_join_the_overlay(opened_resnets: Any) -> None:
     networks = card(opened_resnets, "#recipe-0 [data-key=distribution-seed]")
     networks.find_element("css selector", "input:not(:checked)").click()
     assert len(lines(networks)) == 5
-    assert "SNIP, seed 0: 100.00 % lie outside." in networks.text
+    assert "SNIP, seed 0: 100.00 %" in networks.text
 
 
 def test_the_arrow_keys_read_the_share_of_weights_in_a_bin(opened_resnets: Any) -> None:
@@ -202,7 +203,7 @@ def test_stages_are_coloured_special_layers_hatched_and_the_legend_says_so(opene
     assert (count("rect.series"), count("[fill='url(#hatch-opens)']"), count("[fill='url(#hatch-skip)']")) == (6, 2, 1)
     assert opened_resnets.execute_script("return document.querySelectorAll('pattern#hatch-skip path').length") == 1
     assert texts(layers, ".legend span") == [
-        "outside of the stages",
+        "outside the stages",
         "stage 1",
         "stage 2",
         "first of a stage",
@@ -231,8 +232,8 @@ def test_accuracy_against_nonzeros_joins_the_recipes_of_other_sparsities(opened_
     assert texts(sizes, ".switches label") == ["dense", "ASNI-I", "ASNI-II", "SNIP"]
     assert len(sizes.find_elements("css selector", ".chart path.mark")) == 4
     assert len(sizes.find_elements("css selector", ".chart circle.seed")) == 2 * (2 + 2 + 1)
-    assert "NaN, not drawn, and no mean over it: SNIP, seed 1; SNIP, seed 1." in sizes.text
-    assert "Taken together: digits-fc--epochs-6--sparsity-0.625, digits-fc--epochs-6--sparsity-0.5." in sizes.text
+    assert "SNIP, seed 1; SNIP, seed 1" in sizes.text
+    assert "digits-fc--epochs-6--sparsity-0.625, digits-fc--epochs-6--sparsity-0.5" in sizes.text
 
 
 def test_the_arrow_keys_read_a_method_at_a_size_beside_the_dense_level(opened_resnets: Any) -> None:

@@ -1,8 +1,9 @@
-"""Whatever lies in a directory: what can be read is shown, what cannot is named, and nothing is made up."""
+"""Any directory: runs that can be read are shown, others are named in warnings, and no number is made up."""
 
 import json
 import math
 import os
+import re
 import shutil
 from importlib.metadata import version
 from pathlib import Path
@@ -59,7 +60,9 @@ def test_a_directory_that_cannot_be_looked_into_is_named(tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "scandir", refuse_locked)
     found = collect(tmp_path)
     assert [run.path for run in found.runs] == ["good"]
-    assert found.warnings == ["locked is left out: cannot look into it (Permission denied)"]
+    (warning,) = found.warnings
+    assert warning.startswith("locked ")
+    assert "Permission denied" in warning
 
 
 @pytest.mark.parametrize("file", ["request.json", "metrics.jsonl", "result.json"])
@@ -77,7 +80,7 @@ def test_a_run_whose_numbers_cannot_be_read_is_left_out_by_name(
     found = collect(tmp_path)
     assert [run.path for run in found.runs] == ["good"]
     (warning,) = found.warnings
-    assert warning.startswith("bad is left out: ")
+    assert warning.startswith("bad ")
     assert f"bad/{file}" in warning
     assert str(tmp_path) not in warning
 
@@ -102,7 +105,8 @@ def test_a_damaged_file_beside_the_numbers_costs_only_what_it_held(tmp_path: Pat
     assert [run.result["accuracy"] for run in found.runs] == [91.5]
     assert not getattr(found.runs[0], without)
     (warning,) = found.warnings
-    assert warning.startswith(f"run is shown without its {without}: ")
+    assert warning.startswith("run ")
+    assert without in warning
     assert file in warning
 
 
@@ -113,8 +117,10 @@ def test_initial_weights_that_are_damaged_or_missing_are_named(tmp_path: Path) -
     found = collect(tmp_path)
     assert {run.path: run.initial is not None for run in found.runs} == {"bad": False, "good": True, "none": False}
     bad, none = found.warnings
-    assert bad.startswith("bad is shown without its initial weights: ")
-    assert none.startswith("none is shown without its initial weights: ")
+    assert bad.startswith("bad ")
+    assert "bad/initial.safetensors" in bad
+    assert none.startswith("none ")
+    assert "none/initial.safetensors" in none
     assert all(run.layers for run in found.runs)
 
 
@@ -126,9 +132,9 @@ def test_a_sparse_run_without_its_mask_is_named_and_a_dense_one_has_none(tmp_pat
         (directory / "mask.safetensors").unlink()
     found = collect(tmp_path)
     assert [run.path for run in found.runs] == ["dense", "sparse"]
-    assert found.warnings == [
-        "sparse is sparse but has no mask.safetensors: its nonzero weights are taken for survivors"
-    ]
+    (warning,) = found.warnings
+    assert warning.startswith("sparse ")
+    assert "no mask.safetensors" in warning
 
 
 def keep_epochs(directory: Path, kept: slice) -> None:
@@ -140,7 +146,8 @@ def test_a_finished_run_that_lost_some_of_its_epochs_is_named(tmp_path: Path) ->
     keep_epochs(make_run(tmp_path / "run", initial=INITIAL), slice(4))
     found = collect(tmp_path)
     assert [run.epochs_done for run in found.runs] == [4]
-    assert found.warnings == ["run was trained for 6 epochs, but its metrics.jsonl holds 4"]
+    (warning,) = found.warnings
+    assert re.search(r"^run .*6 epochs.*metrics\.jsonl.*4", warning)
 
 
 @pytest.mark.parametrize(("stage", "kept"), [("lottery-rewind", slice(1, 6)), ("dense-until-10", slice(1))])
@@ -158,9 +165,8 @@ def test_an_epoch_that_was_never_asked_for_leaves_the_run_out(tmp_path: Path) ->
         file.write('{"epoch": 100000000, "accuracy": 90}\n')
     found = collect(tmp_path)
     assert found.runs == []
-    assert found.warnings == [
-        "run is left out: run/metrics.jsonl: epoch 100000000 is none of the 6 that its request asks for"
-    ]
+    (warning,) = found.warnings
+    assert re.search(r"^run .*run/metrics\.jsonl.*epoch 100000000.* 6 epochs", warning)
 
 
 @pytest.mark.parametrize("other", [{"stage": "dense"}, {"seed": 99}, {"seed": None}])
@@ -169,8 +175,7 @@ def test_a_result_of_another_run_is_left_out(tmp_path: Path, other: dict[str, ob
     found = collect(tmp_path)
     assert found.runs == []
     (warning,) = found.warnings
-    assert warning.startswith("run is left out: run/result.json is that of ")
-    assert warning.endswith("but its request asks for asni-1 with seed 0")
+    assert re.search(r"^run .*run/result\.json.*asni-1 with seed 0", warning)
 
 
 def test_the_weights_of_many_runs_are_counted_once_though_the_page_is_built_again_and_again(tmp_path: Path) -> None:
@@ -187,7 +192,7 @@ def test_the_weights_of_many_runs_are_counted_once_though_the_page_is_built_agai
     assert counts() == before
 
 
-def test_a_run_that_goes_on_shows_its_last_epoch_and_says_so(tmp_path: Path) -> None:
+def test_an_unfinished_run_shows_its_last_epoch_and_a_warning(tmp_path: Path) -> None:
     directory = make_run(tmp_path / "run")
     (directory / "result.json").unlink()
     keep_epochs(directory, slice(2))
@@ -195,7 +200,8 @@ def test_a_run_that_goes_on_shows_its_last_epoch_and_says_so(tmp_path: Path) -> 
     (run,) = found.runs
     assert not run.finished
     assert (run.result["accuracy"], run.result["nonzeros"], run.result["seconds"]) == (87.5, 9, 1.0)
-    assert found.warnings == ["run is not finished: these are its numbers after 2 of 6 epochs"]
+    (warning,) = found.warnings
+    assert re.search(r"^run .*not finished.* 2 of 6 epochs", warning)
 
 
 def test_nan_stays_nan(tmp_path: Path) -> None:
@@ -208,7 +214,7 @@ def test_a_result_without_one_of_its_numbers_is_left_out_not_completed(tmp_path:
     write(directory / "result.json", {"accuracy": 91.5, "seconds": 2.0})
     found = collect(tmp_path)
     assert found.runs == []
-    assert "epochs, nonzeros, seed, sparsity, stage, steps, total_sparsity missing" in found.warnings[0]
+    assert "epochs, nonzeros, seed, sparsity, stage, steps, total_sparsity" in found.warnings[0]
 
 
 @pytest.mark.parametrize("release", ["9.9.0", "0.0", "", 9])
@@ -216,14 +222,16 @@ def test_a_run_of_another_version_is_named_and_left_out(tmp_path: Path, release:
     write(make_run(tmp_path / "run") / "environment.json", {"asni": release})
     found = collect(tmp_path)
     assert found.runs == []
-    assert f"run is left out: it was made by asni {release}, " in found.warnings[0]
+    assert found.warnings[0].startswith("run ")
+    assert f"asni {release}, " in found.warnings[0]
 
 
 def test_a_run_of_an_unknown_version_is_shown_with_a_warning(tmp_path: Path) -> None:
     write(make_run(tmp_path / "run", initial=INITIAL) / "environment.json", {})
     found = collect(tmp_path)
     assert len(found.runs) == 1
-    assert found.warnings == ["run does not say which version of asni made it"]
+    (warning,) = found.warnings
+    assert re.search(r"^run .*version of asni", warning)
 
 
 def test_a_run_of_the_same_series_is_shown(tmp_path: Path) -> None:
@@ -240,9 +248,9 @@ def test_a_recipe_with_an_unknown_key_is_left_out(tmp_path: Path) -> None:
     write(directory / "request.json", {**request, "recipe": {**request["recipe"], "quantum": True}})
     found = collect(tmp_path)
     assert found.runs == []
-    assert "quantum: no such key" in found.warnings[-1]
+    assert "quantum" in found.warnings[-1]
 
 
-def test_a_directory_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="not a directory"):
+def test_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"/nothing .*directory"):
         collect(tmp_path / "nothing")

@@ -1,4 +1,4 @@
-"""A served page in a real browser: it follows its runs, and what the reader did to it stays."""
+"""A served page in a real browser: it follows its runs, and keeps the reader's choices."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ LAYERS = {f"{name}.weight": WEIGHT for name in ("first", "second")}
 
 @pytest.fixture
 def served(chromium: Any, runs: Path, port: int) -> Any:
-    """A page of two runs, both of which pruned."""
+    """A page of two pruned runs."""
     for stage in ("asni-1", "original"):
         make_run(runs / "digits" / stage, stage=stage, weights=LAYERS)
     chromium.get(f"http://127.0.0.1:{port}/")
@@ -26,7 +26,7 @@ def served(chromium: Any, runs: Path, port: int) -> Any:
 
 
 def with_new_runs(browser: Any, runs: Path) -> Any:
-    """Another method and another recipe join, both before what was there, and the page is loaded again."""
+    """Add another method and another recipe, which both come before the existing ones, and reload the page."""
     make_run(runs / "digits" / "dense", stage="dense", weights=LAYERS)
     make_run(runs / "another" / "asni-1", asked=load("mnist-fc"))
     browser.refresh()

@@ -1,4 +1,4 @@
-"""The values of a chart in a real browser: read by pointer, by finger and by key, and the chosen layer is seen."""
+"""The values of a chart in a real browser: read by pointer, touch and key; and the chosen layer is marked."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -67,11 +67,11 @@ def test_the_arrow_keys_read_how_many_weights_of_a_layer_lie_in_a_bin(opened: An
     assert low <= 1.5 < high
 
 
-def test_a_screen_reader_is_told_of_another_layer(opened: Any) -> None:
-    told = card(opened, "[data-key=layer]").find_element("css selector", "p[aria-live=polite]")
-    assert "-0.2500 and 0.6250" in told.text
+def test_a_screen_reader_announces_another_layer(opened: Any) -> None:
+    announced = card(opened, "[data-key=layer]").find_element("css selector", "p[aria-live=polite]")
+    assert "-0.2500 and 0.6250" in announced.text
     find(opened, "[data-key=layer] option[value=second]").click()
-    assert "-0.5000 and 1.250" in told.text
+    assert "-0.5000 and 1.250" in announced.text
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

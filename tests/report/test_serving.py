@@ -1,4 +1,4 @@
-"""Served on this machine alone, and always as new as the runs."""
+"""Served on localhost only, and always up to date with the runs."""
 
 import http.client
 from pathlib import Path
@@ -62,6 +62,6 @@ def test_a_directory_that_vanishes_is_an_answer_that_the_browser_asks_for_again(
     assert headers["Refresh"] == "2"
 
 
-def test_a_port_in_use_is_told(runs: Path, port: int) -> None:
+def test_a_port_in_use_is_an_error_that_names_it(runs: Path, port: int) -> None:
     with pytest.raises(AsniError, match=f"port {port}"):
         serving.server(runs, port)

@@ -1,4 +1,4 @@
-"""Weights on the page: every count exact, networks in the same bins, layers in their places."""
+"""Weights on the page: counts are exact, networks share their bins, and layers have their positions."""
 
 import math
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_networks_lie_in_the_same_bins_and_every_count_is_exact(tmp_path: Path) 
         values = made[group["runs"][shown["run"]]["stage"]]["first.weight"]
         values = values[values != 0]
         edges = (first + np.arange(len(shown["counts"]) + 1)) * width
-        # Bins are half-open, but for the last one that NumPy closes; no weight lies on its edge.
+        # Bins are half-open, except for NumPy's last one, which is closed; no weight lies on its edge.
         assert shown["counts"] == np.histogram(values, edges)[0].tolist()
         assert shown["weights"] == values.size
         assert sum(shown["counts"]) >= 0.995 * values.size

@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from run directories: one function each, and `save` for PNG and SVG."""
+"""Draw the paper's figures from run directories: one function per figure, and `save` for PNG and SVG."""
 
 from asni.figures.epochs import schedule, training
 from asni.figures.investigate import investigation

@@ -1,4 +1,4 @@
-"""How a network's weights are spread: exact histograms, centroids and sparsity, layer by layer."""
+"""The distribution of a network's weights: exact histograms, centroids and sparsity of each layer."""
 
 import math
 import re
@@ -30,16 +30,16 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """How many values were counted."""
+        """The number of values counted."""
         return int(self.counts.sum())
 
     @property
     def edges(self) -> npt.NDArray[np.float64]:
-        """The bin edges: one more than there are counts."""
+        """The bin edges, one more than there are bins."""
         return (self.first + np.arange(len(self.counts) + 1, dtype=np.float64)) * self.width
 
     def merged(self, width: float) -> "Histogram":
-        """The same counts in bins of `width`, a power of two that is at least the present one.
+        """The same counts in bins of `width`, a power of two that is at least the current width.
 
         >>> Histogram(0.25, -1, np.array([5, 1, 2])).merged(0.5)
         Histogram(width=0.5, first=-1, counts=array([5, 3]))
@@ -51,7 +51,7 @@ class Histogram:
         return Histogram(width, first, counts)
 
     def reach(self, share: float) -> float:
-        """The smallest r, to one bin, for which at least `share` of the values lie in [-r, r].
+        """The smallest r, to within one bin, such that at least `share` of the values lie in [-r, r].
 
         >>> Histogram(0.5, -2, np.array([1, 4, 4, 1])).reach(0.8)
         0.5
@@ -71,7 +71,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer after training: how many weights it has, how many survive, and where the survivors lie."""
+    """One layer after training: its weights, how many of them survive, and the distribution of the survivors."""
 
     name: str
     weights: int
@@ -88,7 +88,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a layer sits in a ResNet: its stage (None outside of all stages) and its part in that stage."""
+    """The position of a layer in a ResNet: its stage (None outside all stages) and its part in that stage."""
 
     stage: int | None
     skip: bool = False
@@ -96,7 +96,7 @@ class Place:
 
 
 def histogram(arrays: Iterable[npt.NDArray[np.floating]]) -> Histogram:
-    """Every value of every array, counted exactly; the values must be finite.
+    """Count every value of every array exactly; the values must be finite.
 
     >>> histogram([np.array([-1.0, 1.0, 1.0])]).merged(1.0)
     Histogram(width=1.0, first=-1, counts=array([1, 0, 2]))
@@ -119,14 +119,14 @@ def histogram(arrays: Iterable[npt.NDArray[np.floating]]) -> Histogram:
 
 
 def _width(parts: Sequence[npt.NDArray[np.floating]], span: float) -> float:
-    """A power of two: fine beside the mean magnitude, yet not so fine that one far value asks for endless bins."""
+    """A power of two: small relative to the mean magnitude, but with at most about `_MOST_BINS` bins for outliers."""
     magnitude = sum(float(np.abs(part).sum(dtype=np.float64)) for part in parts) / sum(part.size for part in parts)
     smallest = 2.0**-100  # its inverse is still a float32
     return 2.0 ** math.ceil(math.log2(max(magnitude / _BINS_PER_MEAN, span / _MOST_BINS, smallest)))
 
 
 def surviving(weights: Weights, masks: Masks) -> dict[str, npt.NDArray[np.floating]]:
-    """The weights that live, by layer: those of the layer's mask, or those that are not zero where it has none."""
+    """The surviving weights of each layer: those that its mask keeps, or the nonzero ones if it has no mask."""
     return {name: values[masks.get(name, values != 0)] for name, values in weights.items()}
 
 
@@ -155,7 +155,7 @@ def _mean(values: npt.NDArray[np.floating]) -> float | None:
 
 
 def places(names: Sequence[str]) -> list[Place]:
-    """Where each layer of a ResNet sits, read from names such as `layer2.0.conv1` and `layer2.0.downsample.0`.
+    """The position of each layer of a ResNet, from names such as `layer2.0.conv1` and `layer2.0.downsample.0`.
 
     >>> places(["conv1", "layer1.0.conv1", "layer1.0.downsample.0", "fc"])[1:3]
     [Place(stage=1, skip=False, opens=True), Place(stage=1, skip=True, opens=False)]

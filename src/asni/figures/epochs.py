@@ -1,4 +1,4 @@
-"""Figures over epochs: the pruning schedule, and what trainings reached."""
+"""Figures over epochs: the pruning schedule, and the accuracy and sparsity of runs."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from asni.runs import reading
 
 Column = npt.NDArray[np.float64]
 
-# gamma as a share of E (1, 3, 9, 20 and 100 of the paper's 90 epochs) and its look
+# gamma as a fraction of E (1, 3, 9, 20 and 100 of the paper's 90 epochs) and its look
 _GAMMAS: list[tuple[float, str, style.Dashes]] = [
     (1 / 90, style.PURPLE, (0, (1, 1))),
     (3 / 90, style.VERMILLION, (0, (5, 1.5))),
@@ -31,10 +31,10 @@ _ANOTHER = (style.BLACK, (0, (3, 1, 1, 1, 1, 1)))
 def schedule(
     epochs: int, sparsity: float, *, beta: float = 0.5, gamma: float | None = None, run: Path | None = None
 ) -> Figure:
-    """Sparsity over epochs for the paper's five gamma (its Fig. 3), with the sparsity a run really had on top.
+    """Draw sparsity over epochs for the paper's five values of gamma (Fig. 3), and the measured sparsity of `run`.
 
-    Every curve is solved for the same final `sparsity`. `gamma` is the run's own and drawn thick; left out, it is the
-    usual tenth of the epochs.
+    Every curve ends at the same `sparsity`. `gamma` is that of the run and drawn thick; the default is a tenth of the
+    epochs.
     """
     own = epochs / 10 if gamma is None else gamma
     own_note = "E/10" if gamma is None else "this run's"
@@ -57,7 +57,7 @@ def schedule(
 
 
 def _gamma_styles(epochs: int, own: float) -> dict[float, tuple[str, style.Dashes]]:
-    """The paper's gamma for so many epochs and their looks, from narrow to wide; `own` is one of them or joins them."""
+    """The paper's values of gamma, ascending, with their looks; `own` is added if it is not one of them."""
     styles: dict[float, tuple[str, style.Dashes]] = {own: _ANOTHER}
     for share, colour, dashes in _GAMMAS:
         gamma = share * epochs
@@ -84,12 +84,12 @@ def _draw_measured(axes: Axes, run: Path) -> None:
 
 
 def training(runs: Mapping[str, Path]) -> Figure:
-    """Test accuracy and sparsity over epochs for one or several runs, by name; a NaN is a gap in its line.
+    """Draw test accuracy and sparsity over epochs for one or several runs, by name; a NaN is a gap in the line.
 
-    The accuracy axis is fitted to what comes after the first tenth of the epochs, where runs differ by little.
+    The accuracy axis is fitted to the epochs after the first tenth, so that small differences show.
     """
     if not runs:
-        raise AsniError("there are no runs to draw")
+        raise AsniError("no runs to draw: `runs` is empty")
     measured = {name: reading.metrics(run) for name, run in runs.items()}
     with style.applied():
         figure = Figure(figsize=(style.PAGE_WIDTH, 3.7), layout="constrained")
@@ -117,7 +117,7 @@ def training(runs: Mapping[str, Path]) -> Figure:
 
 
 def _settled(accuracies: list[Column]) -> tuple[float, float]:
-    """Limits that hold every accuracy after the first tenth of the epochs, and the best of all."""
+    """Axis limits that include every accuracy after the first tenth of the epochs, and the overall best."""
     settled = np.concatenate([values[len(values) // 10 :] for values in accuracies])
     every = np.concatenate(accuracies)
     if np.isnan(settled).all():
@@ -128,9 +128,9 @@ def _settled(accuracies: list[Column]) -> tuple[float, float]:
 
 
 def _marks(values: Column, about: int, shift: float = 0) -> list[int]:
-    """Which points get a marker: about so many evenly, and all that no line would show because both sides are gaps.
+    """The points with a marker: roughly `about`, evenly spaced, and each point between two gaps, which no line shows.
 
-    Each series starts a part (`shift`) of a step later, so that lines on top of each other all show.
+    Each series starts a fraction (`shift`) of a step later, so that overlapping lines can be distinguished.
     """
     step = max(1, round(len(values) / about))
     gap = np.concatenate([[True], np.isnan(values), [True]])

@@ -12,10 +12,10 @@ from asni.runs import reading
 
 
 def investigation(root: Path, out: Path) -> list[Path]:
-    """Draw what the variants found under `root` allow into `out`, and return the files written."""
+    """Draw the figures of the variants found under `root` into `out`, and return the files written."""
     runs = {variant: root / variant for variant in VARIANTS if (root / variant).is_dir()}
     if not runs:
-        raise AsniError(f"{root} holds none of the runs {', '.join(VARIANTS)}; run `asni investigate` first")
+        raise AsniError(f"{root} contains none of the runs {', '.join(VARIANTS)}; run `asni investigate` first")
     untouched = [runs[name] for name in UNTOUCHED if name in runs]
     sets = {"initial": untouched[0]} if untouched else {}
     sets |= {name: run for name, run in runs.items() if name != "original"}

@@ -1,4 +1,4 @@
-"""Where a network was pruned: sparsity by layer."""
+"""The figure of sparsity by layer."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -17,9 +17,9 @@ _OPENS, _SKIP = "//////", "xxxxxx"
 
 
 def layer_sparsity(run: Path) -> Figure:
-    """The sparsity of each layer as bars (Fig. 5).
+    """Draw the sparsity of each layer as bars (Fig. 5).
 
-    In a ResNet the stages are coloured, and the first convolution of each stage and the skip connections hatched.
+    In a ResNet the stages are coloured; the first convolution of each stage and the skip connections are hatched.
     """
     found = layers(*reading.masked_weights(run))
     placed = places([layer.name for layer in found])
@@ -48,7 +48,7 @@ def layer_sparsity(run: Path) -> Figure:
 
 
 def stage_colours(placed: Sequence[Place]) -> list[str]:
-    """One colour a layer: that of its stage, black outside of the stages, blue in a network that has none."""
+    """One colour per layer: that of its stage, black outside the stages, blue in a network without stages."""
     stages = sorted({place.stage for place in placed if place.stage is not None})
     outside = style.BLACK if stages else style.BLUE
     return [outside if p.stage is None else _STAGES[stages.index(p.stage) % len(_STAGES)] for p in placed]
@@ -66,13 +66,13 @@ def _name_layers(axes: Axes, found: Sequence[Layer]) -> None:
                 label.set(horizontalalignment="right", rotation_mode="anchor")
         for number, layer in enumerate(found, 1):
             percent = 100 * layer.sparsity
-            # On white, since it could be read neither through hatches nor on every colour.
+            # On white: unreadable on hatches and on some colours.
             box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
             axes.text(number, 3 if percent > 10 else percent + 2, f"{percent:.1f}", ha="center", fontsize=6, bbox=box)
 
 
 def _short_names(names: Sequence[str]) -> list[str]:
-    """Their last parts where those tell the layers apart, and never too long to write under a bar."""
+    """The last parts of the names if these are unique, shortened to fit under a bar."""
     parts = [name.rsplit(".", 1)[-1] for name in names]
     return [style.plain(style.shortened(name, 14)) for name in (parts if len({*parts}) == len(names) else names)]
 

@@ -1,4 +1,4 @@
-"""One look for all figures, told apart by colour-blind readers and in grey print, and files that reproduce."""
+"""One style for all figures, readable in greyscale and for colour-blind readers, and reproducible files."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ _RC: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Look:
-    """How one series is drawn: never by colour alone."""
+    """How one series is drawn; series never differ by colour alone."""
 
     colour: str
     dashes: Dashes
@@ -63,7 +63,7 @@ _DASHES: list[Dashes] = [
     (0, (2, 2)),
 ]
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
-# Every further round of the colours moves on by one in dashes and markers: 49 looks, no two alike.
+# Each further cycle of the colours shifts dashes and markers by one: 49 looks, all different.
 _LOOKS = [Look(_COLOURS[i % 7], _DASHES[(i + i // 7) % 7], _MARKERS[(i + i // 7) % 7]) for i in range(49)]
 _FIXED = {
     "asni-1": _LOOKS[0],
@@ -82,7 +82,7 @@ def looks(names: Sequence[str]) -> list[Look]:
 
 
 def plain(text: str) -> str:
-    r"""Text that matplotlib writes as it is: a dollar does not begin a formula.
+    r"""Escape text for matplotlib, so that a dollar sign does not start a formula.
 
     >>> plain("x$a$")
     'x\\$a\\$'
@@ -91,7 +91,7 @@ def plain(text: str) -> str:
 
 
 def label(name: str) -> str:
-    """The title of a series for a legend, which passes over those that begin with an underscore.
+    """The legend entry of a series; matplotlib omits those that start with an underscore.
 
     >>> label("snip"), label("_mine")
     ('SNIP', ' _mine')
@@ -111,7 +111,7 @@ def shortened(name: str, characters: int) -> str:
 
 @contextmanager
 def applied() -> Iterator[None]:
-    """The look of all figures, whatever the user's own matplotlib settings are; those come back afterwards."""
+    """Use the style of these figures instead of the user's matplotlib settings, and restore those afterwards."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         with matplotlib.rc_context(_RC):
@@ -125,7 +125,7 @@ def grid(axes: Axes) -> None:
 
 
 def save(figure: Figure, path_without_suffix: Path) -> list[Path]:
-    """Write a figure as PNG and SVG, each whole or not at all; the same figure gives the same bytes."""
+    """Write a figure as PNG and SVG, each atomically; the same figure gives the same bytes."""
     return [
         _write(figure, path_without_suffix, "png", {"Software": None}),
         _write(figure, path_without_suffix, "svg", {"Date": None}),

@@ -1,4 +1,4 @@
-"""Figures of weights: how they are spread, in each layer and in the whole network."""
+"""Figures of weight distributions, in each layer and in the whole network."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,15 @@ from asni.figures import style
 from asni.figures.distributions import Histogram, Layer, histogram, layers, surviving
 from asni.runs import names, reading
 
-SHOWN = 0.995  # of the weights: the few beyond would squeeze all others into the middle
-_HALF_LABEL = 0.17  # inches: half of "-0.0012" at the size it is written
+SHOWN = 0.995  # fraction of the weights; the few outliers would squeeze all others into the middle
+_HALF_LABEL = 0.17  # inches: half the width of "-0.0012" in its font size
 _CAPTION = "Surviving weights of each layer. Lines and numbers: the means of its negative and of its positive weights."
 
 
 def layer_distributions(run: Path, only: Sequence[str] | None = None) -> Figure:
-    """The surviving weights of each layer with the two centroids marked (Fig. 2 and the appendix), as small multiples.
+    """Draw the surviving weights and the two centroids of each layer (Fig. 2 and the appendix), as small multiples.
 
-    `only` picks layers by name.
+    `only` selects layers by name.
     """
     shown = _chosen(layers(*reading.masked_weights(run)), only)
     columns, panel_height = (6, 1.0) if len(shown) > 12 else (min(len(shown), 4), 1.6)
@@ -32,7 +32,7 @@ def layer_distributions(run: Path, only: Sequence[str] | None = None) -> Figure:
     height = 0.25 + panel_height * math.ceil(len(shown) / columns)
     with style.applied():
         figure = Figure(figsize=(style.PAGE_WIDTH, height))
-        # One set of axes for all panels, in inches: fifty sets of their own would take seconds to draw.
+        # One set of axes for all panels, in inches: fifty separate ones would take seconds to draw.
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_axis_off()
         axes.set(xlim=(0, style.PAGE_WIDTH), ylim=(0, height))
@@ -46,7 +46,7 @@ def layer_distributions(run: Path, only: Sequence[str] | None = None) -> Figure:
 
 def _chosen(found: list[Layer], only: Sequence[str] | None) -> list[Layer]:
     if only is not None and not only:
-        raise AsniError("there are no layers to draw: name some, or leave out `only` for all of them")
+        raise AsniError("no layers to draw: `only` is empty. Name some layers, or omit it to draw all of them.")
     by_name = {layer.name: layer for layer in found}
     wanted = list(by_name) if only is None else [name.removesuffix(".weight") for name in only]
     for name in wanted:
@@ -73,7 +73,7 @@ def _draw_layer(axes: Axes, layer: Layer, panel: Bbox) -> None:
             x = np.clip(middle + across * centroid, left, right)
             axes.add_artist(Line2D([x, x], [floor, panel.y1 - 0.33], color=colour, linewidth=1.1))
             value = f"{centroid:.2g}".replace("-", "\N{MINUS SIGN}")
-            # Beside its own mark, but within its own half, so that no two numbers meet.
+            # Next to its line, but within its half, so that the two numbers do not overlap.
             beside = np.clip(x, room[0] + _HALF_LABEL, room[1] - _HALF_LABEL)
             axes.text(beside, floor - 0.04, value, fontsize=5.5, ha="center", va="top")
     axes.add_artist(Line2D([left, right], [floor, floor], color=style.BLACK, linewidth=0.6))
@@ -84,20 +84,20 @@ def _draw_layer(axes: Axes, layer: Layer, panel: Bbox) -> None:
 
 
 def _for_drawing(counted: Histogram, reach: float, most_bins: int) -> Histogram:
-    """The part within reach, in as many bins as its values bear (about n^(1/3)), so that a small layer is no comb."""
+    """The part within `reach`, in a number of bins that grows as n^(1/3), so that a small layer has few empty bins."""
     bins = min(most_bins, max(16.0, 4 * counted.total ** (1 / 3)))
     width = max(counted.width, 2.0 ** round(math.log2(2 * reach / bins)))
     return counted.merged(width).within(math.ceil(reach / width) * width)
 
 
 def network_distribution(sets: Mapping[str, Path]) -> Figure:
-    """The weights of the whole network, overlaid for several sets (Fig. 4).
+    """Draw the weights of the whole network, overlaid for several sets (Fig. 4).
 
-    A set is a run directory, whose final surviving weights are drawn; the set named "initial" is drawn from the weights
-    its run started from. Each curve has area one, so that sparse and dense networks can be compared.
+    A set is a run directory, whose final surviving weights are drawn; for the set named "initial" they are the weights
+    at the start of its run. Each curve has area one, so that sparse and dense networks can be compared.
     """
     if not sets:
-        raise AsniError("there are no networks to draw")
+        raise AsniError("no networks to draw: `sets` is empty")
     counted = {name: _network_histogram(name, run) for name, run in sets.items()}
     reach = max(each.reach(SHOWN) for each in counted.values())
     with style.applied():
@@ -123,7 +123,7 @@ def _network_histogram(name: str, run: Path) -> Histogram:
 
 
 def _cut_lonely_peak(axes: Axes, peaks: Mapping[str, float]) -> None:
-    """Weight decay can pile a network up at zero; its peak then leaves the picture, with its height written there."""
+    """Weight decay can push most weights to zero; such a peak is cut off, and its height is written into the figure."""
     (highest, name), *others = sorted(((peak, name) for name, peak in peaks.items()), reverse=True)
     room = 2.5 * others[0][0] if others else highest
     axes.set_ylim(0, 1.05 * min(highest, room or highest) or 1)

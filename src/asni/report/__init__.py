@@ -1,4 +1,4 @@
-"""One HTML file that shows any set of runs: tables, figures to look closer, and how each run was made."""
+"""Build one HTML page about any set of runs: tables, interactive figures, and how each run was made."""
 
 from asni.report.building import page
 from asni.report.collecting import collect

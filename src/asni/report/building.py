@@ -1,4 +1,4 @@
-"""The page: what was collected as data, between a style and scripts that come with the package."""
+"""Build the page from the collected runs and the style and scripts of this package."""
 
 import base64
 import hashlib
@@ -37,24 +37,24 @@ _CURVES = ("epoch", "accuracy", "sparsity")
 
 
 def page(collection: Collection, *, version: str | None = None) -> str:
-    """The HTML file. A page with a `version` asks its server for a newer one."""
+    """Return the page as HTML; with a `version` it polls its server and reloads when that changes."""
     for bins in _BINS:
         html = _filled(_data(collection, bins, version))
         if len(html.encode()) < MOST_BYTES:
             return html
     raise AsniError(
-        f"a page of {len(collection.runs)} runs would have more than {MOST_BYTES:,} bytes. "
-        "Report on one of the directories below, such as that of a recipe or a seed."
+        f"a page of {len(collection.runs)} runs would be larger than {MOST_BYTES:,} bytes. "
+        "Choose a subdirectory, such as that of one recipe or one seed."
     )
 
 
 def _filled(data: Mapping[str, Any]) -> str:
-    room = files(__package__).joinpath("page")
-    style = room.joinpath("report.css").read_text(encoding="utf-8")
-    script = "\n".join(room.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    folder = files(__package__).joinpath("page")
+    style = folder.joinpath("report.css").read_text(encoding="utf-8")
+    script = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
     # Inside a script element `<` could end it; \u003c is the same character to JSON.
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    html = room.joinpath("report.html").read_text(encoding="utf-8")
+    html = folder.joinpath("report.html").read_text(encoding="utf-8")
     parts = {
         "STYLE_HASH": _content_hash(style),
         "SCRIPT_HASH": _content_hash(script),
@@ -62,14 +62,14 @@ def _filled(data: Mapping[str, Any]) -> str:
         "SCRIPT": script,
         "DATA": text,
     }
-    # The data come last: what they hold is never looked through for a place to fill.
+    # The data come last, so that a placeholder inside them is never filled.
     for place, filling in parts.items():
         html = html.replace(f"{{{{{place}}}}}", filling)
     return html
 
 
 def _content_hash(text: str) -> str:
-    """The browser runs what has this hash and nothing else."""
+    """The hash by which the page's Content-Security-Policy allows this style or script and no other."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -77,10 +77,10 @@ def _data(collection: Collection, bins: int, version: str | None) -> dict[str, A
     groups: dict[str, list[ShownRun]] = {}
     families: dict[str, list[ShownRun]] = {}
     for run in collection.runs:
-        # Two recipes of one name that differ are two groups, so that no table mixes them.
+        # Different recipes with the same name are separate groups, so that no table mixes them.
         groups.setdefault(run.recipe.model_dump_json(), []).append(run)
         families.setdefault(_family(run), []).append(run)
-    # What is drawn in one chart is told apart there: a family shares its looks.
+    # One chart shows a whole family, so its looks are chosen together.
     stages = {family: _stages(sorted(own, key=_place)) for family, own in families.items()}
     return {
         "name": collection.name,
@@ -97,7 +97,7 @@ def _data(collection: Collection, bins: int, version: str | None) -> dict[str, A
 
 
 def _family(run: ShownRun) -> str:
-    """The same for recipes that differ in the sparsity alone: a chart over sizes joins them."""
+    """A key that is equal for recipes that differ only in sparsity; one chart over sizes shows all of them."""
     recipe = run.recipe
     pruning = recipe.pruning.model_copy(update={"alpha": None, "sparsity": None})
     overrides = recipe.overrides.model_copy(update={"sparsity": None})
@@ -105,14 +105,14 @@ def _family(run: ShownRun) -> str:
 
 
 def _place(run: ShownRun) -> tuple[int, str, int, str]:
-    """The paper's variants in the paper's order, then the other methods by name."""
+    """Sort key: the paper's variants in the paper's order, then the other methods by name."""
     known = VARIANTS.index(run.stage) if run.stage in VARIANTS else len(VARIANTS)
     return known, run.stage, run.seed, run.path
 
 
 def _stages(runs: Iterable[ShownRun]) -> dict[str, dict[str, Any]]:
     last = {run.stage: run.is_last for run in runs}
-    distinct = looks([*last, _INITIAL])  # which no other may take, since one chart shows it beside them
+    distinct = looks([*last, _INITIAL])  # no method may look like the initial network, which is in the same chart
     return {
         stage: {"title": title(stage), "last": is_last, **_style(look)}
         for (stage, is_last), look in zip(last.items(), distinct, strict=False)
@@ -143,12 +143,12 @@ def _group(runs: list[ShownRun], stages: Mapping[str, Any], bins: int) -> dict[s
 
 
 def _schedule(recipe: Recipe, runs: Iterable[ShownRun]) -> dict[str, Any] | None:
-    """What the page draws the schedule from; None for one that cannot be drawn."""
+    """The data for the schedule chart; None if the schedule cannot be drawn."""
     epochs = recipe.training.epochs
     try:
         alpha = recipe.schedule.alpha(epochs)
     except ArithmeticError:
-        # A curve that rises only after the last epoch has no height that would reach the sparsity before.
+        # A curve that rises only after the last epoch does not reach the sparsity at any height.
         return None
     if not math.isfinite(alpha) or epochs > _MOST_EPOCHS:
         return None
@@ -161,7 +161,7 @@ def _style(look: Look) -> dict[str, Any]:
 
 
 def _sizes(runs: Iterable[ShownRun]) -> dict[str, int]:
-    """How many parameters the network has and how many of them can be pruned, from what a sparse run counted."""
+    """The numbers of all parameters and of prunable ones, derived from the counts of a sparse run."""
     for run in runs:
         nonzeros, sparsity, total = (run.result[key] for key in ("nonzeros", "sparsity", "total_sparsity"))
         if 0 < sparsity <= 1 and 0 < total < 1 and nonzeros > 0:
@@ -194,5 +194,5 @@ def _shown(value: float) -> float | str:
 
 
 def _curve_point(value: float) -> float | None:
-    """Six digits: more than any screen shows, and half the bytes."""
+    """Six significant digits: more than a screen can show, in half the bytes."""
     return None if math.isnan(value) else float(f"{value:.6g}")

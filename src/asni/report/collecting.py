@@ -1,4 +1,4 @@
-"""Every run below a directory, read without trust: what cannot be read is a warning, never a number."""
+"""Read every run below a directory. All files are validated; what cannot be read becomes a warning, never a number."""
 
 import math
 import os
@@ -19,10 +19,10 @@ from asni.recipes import Recipe
 from asni.runs import names, reading
 
 Value = TypeVar("Value", str, int, dict[str, Any])
-_KINDS: dict[type, str] = {str: "a text", int: "a whole number", dict: "an object"}
+_KINDS: dict[type, str] = {str: "a string", int: "an integer", dict: "an object"}
 _MOST_LAYER_BINS = 2048
-_MOST_NETWORK_BINS = 16384  # the widest weights of one layer set its span, the many near zero its picture
-_HELD = 2048  # runs: of one more, looked at in their order, none would be found again
+_MOST_NETWORK_BINS = 16384  # one layer with large weights sets the span, but most weights are near zero
+_HELD = 2048  # cached runs; with more, reading them in order would miss every time
 _SIGNS = {names.REQUEST, names.ENVIRONMENT, names.METRICS, names.RESULT}
 Stamps = tuple[tuple[int, int] | None, ...]
 RESULTS = ("accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds")
@@ -30,9 +30,9 @@ RESULTS = ("accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds")
 
 @dataclass(frozen=True)
 class ShownRun:
-    """One training: what was asked, how far it came, and what it left.
+    """One training: its request, its progress and its results.
 
-    `network` counts its surviving weights, `initial` those that the network had before any training.
+    `network` is a histogram of its surviving weights, `initial` one of the weights before any training.
     """
 
     path: str
@@ -52,7 +52,7 @@ class ShownRun:
 
     @property
     def is_last(self) -> bool:
-        """Whether its network is what the method gives, and not one on the way."""
+        """Whether this training gives the method's final network, not an intermediate one."""
         return self.stage == self.method
 
     @property
@@ -62,7 +62,7 @@ class ShownRun:
 
 @dataclass
 class Collection:
-    """The runs in the order of their paths, and what was wrong with those that are not here or not whole."""
+    """The runs in the order of their paths, and warnings about those that were skipped or are incomplete."""
 
     name: str
     runs: list[ShownRun] = field(default_factory=list)
@@ -70,9 +70,9 @@ class Collection:
 
 
 def collect(root: Path) -> Collection:
-    """Every run below `root`."""
+    """Read every run below `root`."""
     if not root.is_dir():
-        raise UsageError(f"{root} is not a directory. Name one that holds runs, such as runs/ or runs/mnist-fc.")
+        raise UsageError(f"{root} is not a directory. Choose one that contains runs, such as runs/ or runs/mnist-fc.")
     collection = Collection(root.resolve().name)
     unreadable: list[OSError] = []
     for directory in directories(root, unreadable.append):
@@ -80,16 +80,16 @@ def collect(root: Path) -> Collection:
         try:
             collection.runs.append(_read(directory, directory.relative_to(root).as_posix(), warnings))
         except AsniError as error:
-            warnings.append(f"{directory.relative_to(root).as_posix()} is left out: {error}")
-        collection.warnings += [_told(root, warning) for warning in warnings]
+            warnings.append(f"{directory.relative_to(root).as_posix()} was skipped: {error}")
+        collection.warnings += [_printable(root, warning) for warning in warnings]
     for why in unreadable:
         place = Path(why.filename).relative_to(root).as_posix()
-        collection.warnings.append(_told(root, f"{place} is left out: cannot look into it ({why.strerror})"))
+        collection.warnings.append(_printable(root, f"{place} was skipped: cannot read the directory ({why.strerror})"))
     return collection
 
 
 def stamps(directory: Path, files: Sequence[str]) -> Stamps:
-    """Changes when one of the files does."""
+    """Modification time and size of each file, or None if it is missing."""
     found: list[tuple[int, int] | None] = []
     for name in files:
         try:
@@ -101,17 +101,17 @@ def stamps(directory: Path, files: Sequence[str]) -> Stamps:
     return tuple(found)
 
 
-def _told(root: Path, warning: str) -> str:
-    """A page is passed on: where its directory lay is nobody's business, and the same runs give the same bytes."""
-    # A file name may hold bytes that are not UTF-8, which no terminal takes.
+def _printable(root: Path, warning: str) -> str:
+    """Remove `root` from paths: a shared page must not reveal it, and the same runs must give the same bytes."""
+    # A file name may contain bytes that are not UTF-8 and cannot be printed.
     return warning.replace(f"{root}{os.sep}", "").encode("utf-8", "replace").decode("utf-8")
 
 
 def directories(root: Path, unreadable: Callable[[OSError], object] | None = None) -> Iterator[Path]:
-    """Those that hold a run, or what is left of one; `unreadable` is told which could not be looked into."""
+    """Yield directories that hold a run or parts of one; `unreadable` gets the error of each that cannot be read."""
     seen: set[str] = set()
     for folder, below, files in os.walk(root, onerror=unreadable, followlinks=True):
-        # Links may lead in a circle, or twice to the same place.
+        # Links may form a cycle, or lead to the same directory twice.
         place = os.path.realpath(folder)
         below[:] = [] if place in seen else sorted(name for name in below if not name.startswith("."))
         if place not in seen and _SIGNS & set(files):
@@ -131,7 +131,7 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
         warnings += _missing(directory, path, metrics, result)
     else:
         done, epochs = len(metrics["epoch"]), recipe.training.epochs
-        warnings.append(f"{path} is not finished: these are its numbers after {done} of {epochs} epochs")
+        warnings.append(f"{path} is not finished: its results are those after {done} of {epochs} epochs")
     counted, network = _weights(directory, path, warnings) if finished else ([], None)
     return ShownRun(
         path,
@@ -166,21 +166,21 @@ def _environment(directory: Path, path: str, warnings: list[str]) -> dict[str, A
         return {}
     ours, theirs = version("asni"), found.get("asni")
     if theirs is None:
-        warnings.append(f"{path} does not say which version of asni made it")
+        warnings.append(f"{path} does not record which version of asni wrote it")
     elif _series(str(theirs)) != _series(ours):
-        raise AsniError(f"it was made by asni {theirs}, and asni {ours} may read something else into its numbers")
+        raise AsniError(f"it was written by asni {theirs}, and asni {ours} may misread its numbers")
     return found
 
 
 def _series(release: str) -> list[str]:
-    """0.1 of 0.1.4: what releases of one series write means the same to all of them."""
+    """The series of a release, such as 0.1 of 0.1.4; releases of one series can read each other's runs."""
     return release.split(".")[:2]
 
 
 def _metrics(directory: Path, epochs: int) -> dict[str, npt.NDArray[np.float64]]:
     found = reading.metrics(directory)
     if (last := int(found["epoch"][-1])) >= epochs:
-        raise AsniError(f"{directory / names.METRICS}: epoch {last} is none of the {epochs} that its request asks for")
+        raise AsniError(f"{directory / names.METRICS}: found epoch {last}, but its request is for {epochs} epochs")
     return found
 
 
@@ -188,8 +188,8 @@ def _result(directory: Path, stage: str, seed: int) -> dict[str, Any]:
     found = reading.result(directory)
     if (found["stage"], found["seed"]) != (stage, seed):
         raise AsniError(
-            f"{directory / names.RESULT} is that of {found['stage']} with seed {found['seed']}, "
-            f"but its request asks for {stage} with seed {seed}"
+            f"{directory / names.RESULT} belongs to {found['stage']} with seed {found['seed']}, "
+            f"but its request is for {stage} with seed {seed}"
         )
     return found
 
@@ -197,11 +197,11 @@ def _result(directory: Path, stage: str, seed: int) -> dict[str, Any]:
 def _missing(
     directory: Path, path: str, metrics: Mapping[str, npt.NDArray[np.float64]], result: Mapping[str, Any]
 ) -> Iterator[str]:
-    """What a finished run must have left beside its result, and has not."""
+    """Warnings about what a finished run should have saved but lacks."""
     if (recorded := len(metrics["epoch"])) != result["epochs"]:
         yield f"{path} was trained for {result['epochs']} epochs, but its {names.METRICS} holds {recorded}"
     if result["sparsity"] > 0 and not (directory / names.MASK).exists():
-        yield f"{path} is sparse but has no {names.MASK}: its nonzero weights are taken for survivors"
+        yield f"{path} is sparse but has no {names.MASK}: its nonzero weights are counted as surviving"
 
 
 def _last(metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
@@ -228,7 +228,7 @@ def _initial(directory: Path, path: str, warnings: list[str]) -> Histogram | Non
 
 @lru_cache(maxsize=_HELD)
 def _counted(directory: Path, unchanged: Stamps) -> tuple[tuple[Layer, ...], Histogram]:
-    """A served page is built again and again, but the weights of a finished run are counted once."""
+    """Cached: a served page is rebuilt often, but the weights of a finished run are counted only once."""
     weights, masks = reading.masked_weights(directory)
     found = [replace(layer, histogram=_coarser(layer.histogram, _MOST_LAYER_BINS)) for layer in layers(weights, masks)]
     return tuple(found), _coarser(histogram(surviving(weights, masks).values()), _MOST_NETWORK_BINS)
@@ -241,7 +241,7 @@ def _counted_initial(directory: Path, unchanged: Stamps) -> Histogram:
 
 
 def _coarser(counted: Histogram, most_bins: int) -> Histogram:
-    """Still exact and much finer than a screen, but small enough to hold for many runs."""
+    """Merge bins until at most `most_bins` are left: still exact, but small enough to cache for many runs."""
     while len(counted.counts) > most_bins:
         counted = counted.merged(2 * counted.width)
     return counted

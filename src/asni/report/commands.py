@@ -1,4 +1,4 @@
-"""The command that trains a run again, as its request tells it."""
+"""The `asni train` command that repeats a run, built from its request."""
 
 import shlex
 
@@ -7,25 +7,25 @@ from asni.report.collecting import ShownRun
 
 
 def command(run: ShownRun) -> tuple[str | None, str]:
-    """The command, and what it does not say by itself; some rounds are part of a method and have none of their own."""
+    """Return the command that repeats `run` (None for the first steps of a dense training) and a note."""
     if run.method == "dense" and not run.is_last:
-        return None, "The first steps of the dense training, which a method that rewinds to an early step begins with."
+        return None, "The first steps of the dense training, used by methods that rewind to an early step."
     own_file = run.recipe.name not in SIZES
     words = ["asni", "train", f"./{run.recipe.name}.toml" if own_file else run.recipe.name]
-    notes = ["The recipe is a file of its own: put its path there."] if own_file else _changed(run.recipe)
+    notes = ["The recipe is a file: replace the path with that of your copy."] if own_file else _changed(run.recipe)
     if checksum := run.settings.get("packed_file"):
         words += ["--from", "FILE.asni"]
-        notes.append(f"The packed file is the one whose content has the checksum {checksum}.")
+        notes.append(f"FILE.asni is the packed file whose content has the checksum {checksum}.")
     else:
         words += ["--method", run.method]
         if not run.is_last:
-            notes.append("This is one of the trainings that the method needs.")
+            notes.append(f"This run is one of the trainings of {run.method}; the command runs all of them.")
     words += ["--seed", str(run.seed), *run.recipe.overrides.arguments()]
     words += [] if run.precision == "fp32" else ["--precision", run.precision]
     return shlex.join(words), " ".join(notes)
 
 
 def _changed(recipe: Recipe) -> list[str]:
-    """Whether the recipe of that name is still the one that was trained."""
+    """A note if the recipe of that name is no longer the one that was trained."""
     same = load(recipe.name).override(**recipe.overrides.model_dump()) == recipe
-    return [] if same else [f"The recipe {recipe.name} has changed since: the command trains the present one."]
+    return [] if same else [f"The recipe {recipe.name} has changed since this run; the command trains the current one."]

@@ -1,4 +1,4 @@
-"""The page on localhost, built anew for each request, so that it follows trainings that go on."""
+"""Serve the page on localhost, rebuilt for each request so that it follows running trainings."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -11,11 +11,11 @@ from asni.report.building import page
 from asni.report.collecting import collect, directories, stamps
 from asni.runs import names
 
-_Pages = Mapping[str, Callable[[], tuple[str, str]]]  # a path's kind and text, made when it is asked for
+_Pages = Mapping[str, Callable[[], tuple[str, str]]]  # by path: makes its content type and text on request
 
 
 def server(root: Path, port: int = 0) -> ThreadingHTTPServer:
-    """Listens on this machine alone; with port 0 on any that is free (`server_port` tells which)."""
+    """Return a server that listens on localhost only; with port 0 on any free port (see `server_port`)."""
     pages: _Pages = {
         "/": lambda: ("text/html", _newest(root)),
         "/version": lambda: ("text/plain", version(root)),
@@ -23,19 +23,17 @@ def server(root: Path, port: int = 0) -> ThreadingHTTPServer:
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), _handler(pages))
     except OSError as error:
-        raise AsniError(
-            f"cannot listen on port {port} of this machine: {error.strerror}. Choose another --port."
-        ) from None
+        raise AsniError(f"cannot listen on port {port}: {error.strerror}. Choose another --port.") from None
 
 
 def _handler(pages: _Pages) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.headers.get("Host", "").partition(":")[0] not in ("127.0.0.1", "localhost"):
-                # A page of another site that has its name lead here must not read the runs.
-                self._answer(403, "text/plain", "ask for 127.0.0.1 or localhost\n")
+                # DNS rebinding: a page of another site must not read the runs.
+                self._answer(403, "text/plain", "use 127.0.0.1 or localhost as the host name\n")
             elif self.path not in pages:
-                self._answer(404, "text/plain", "there is only / here\n")
+                self._answer(404, "text/plain", "not found; the report is at /\n")
             else:
                 self._answer_with(pages[self.path])
 
@@ -55,26 +53,26 @@ def _handler(pages: _Pages) -> type[BaseHTTPRequestHandler]:
             self.send_header("Cache-Control", "no-store")
             self.send_header("X-Content-Type-Options", "nosniff")
             if status == 500:
-                # The browser asks again: a directory may come back, and runs that are too many may go.
+                # The browser retries: a missing directory may come back, and a page that is too large may shrink.
                 self.send_header("Refresh", "2")
-            # A browser that has gone on to another page closes the connection.
+            # A browser that has left the page closes the connection.
             with suppress(ConnectionError):
                 self.end_headers()
                 self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Silent: a page asks every two seconds."""
+            """Log nothing: an open page sends a request every two seconds."""
 
     return Handler
 
 
 def _newest(root: Path) -> str:
-    # Taken before the runs are read: what changes meanwhile makes the page old, and it is loaded again.
+    # Computed before the runs are read, so that a change in between makes the page reload.
     seen = version(root)
     return page(collect(root), version=seen)
 
 
 def version(root: Path) -> str:
-    """Changes when a file of a run does."""
+    """A hash that changes when a file of a run does."""
     state = [(str(directory), stamps(directory, names.LEFT_BEHIND)) for directory in directories(root)]
     return hashlib.sha256(repr(state).encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,4 +1,4 @@
-"""The weights as the page shows them: counts in so few bins that a page can hold them, each of them exact."""
+"""Weight histograms for the page: exact counts, in few enough bins to keep the page small."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -12,11 +12,11 @@ from asni.figures.weights import SHOWN
 from asni.report.collecting import ShownRun
 
 _COMPARED = ("dense", "asni-1", "asni-2")
-_SHOWN_OF_LAYER = 0.999  # a few far weights would press the others into one bar
+_SHOWN_OF_LAYER = 0.999  # a few outliers would squeeze the others into one bar
 
 
 def layers(found: Sequence[Layer], bins: int) -> list[dict[str, Any]]:
-    """Each layer with a histogram of its own; in a network with stages also with its place there and its colour."""
+    """Each layer with its histogram; in a network with stages also with its stage, its part in it and its colour."""
     shown = [_layer(layer, bins) for layer in found]
     placed = places([layer.name for layer in found])
     if any(place.stage is not None for place in placed):
@@ -42,10 +42,10 @@ def _layer(layer: Layer, bins: int) -> dict[str, Any]:
 
 
 def distribution(runs: Sequence[ShownRun], bins: int) -> dict[str, Any] | None:
-    """Whole networks, all in the same bins: the initial one of each seed, then what each method gave.
+    """Histograms of whole networks in common bins: the initial network of each seed, then the result of each method.
 
-    None where no network is left to show. A set without a `run`, which is a place in `runs`, is an initial network.
-    The bins reach as far as the networks that the paper compares.
+    None if there is no network to show. In a set, `run` is an index into `runs`, or None for an initial network.
+    The bins cover the range of the networks that the paper compares.
     """
     initial = {run.seed: run.initial for run in runs if run.initial is not None}
     sets = [({"seed": seed, "run": None, "compared": True}, counted) for seed, counted in initial.items()]
@@ -57,13 +57,13 @@ def distribution(runs: Sequence[ShownRun], bins: int) -> dict[str, Any] | None:
         return None
     compared = [counted for whose, counted in sets if whose["compared"]]
     reach = max(counted.reach(SHOWN) for counted in compared or [counted for _, counted in sets])
-    width = _width([counted for _, counted in sets], reach, 2 * bins)  # a line is read finer than bars
+    width = _width([counted for _, counted in sets], reach, 2 * bins)  # a line can show finer bins than bars
     shown = [{**whose, "weights": each.total, "counts": _on_grid(each, width, reach)} for whose, each in sets]
     return {"width": width, "first": -math.ceil(reach / width), "sets": shown}
 
 
 def _width(histograms: Iterable[Histogram], reach: float, bins: int) -> float:
-    """The narrowest one that all of them can be merged to and that needs at most so many bins."""
+    """The smallest width to which all histograms can be merged and that needs at most `bins` bins."""
     width = max(histogram.width for histogram in histograms)
     while 2 * math.ceil(reach / width) > bins:
         width *= 2
@@ -75,7 +75,7 @@ def _merged(histogram: Histogram, width: float, reach: float) -> Histogram:
 
 
 def _on_grid(histogram: Histogram, width: float, reach: float) -> list[int]:
-    """The counts of every bin within reach, also of those below and above all values."""
+    """The counts of all bins within `reach`, including the empty ones below and above all values."""
     merged = _merged(histogram, width, reach)
     half = math.ceil(reach / width)
     counts = np.zeros(2 * half, np.int64)

@@ -1,8 +1,8 @@
-// A chart over numbers on both axes, as wide as its place, with the values under the pointer or the arrow keys.
+// A chart with two numeric axes, as wide as its place, whose values are read with the pointer or the arrow keys.
 
 const MARGIN = { top: 10, right: 12, bottom: 36, left: 52 };
 
-/** Calls `draw` with the width of the place, now and whenever it changes. */
+/** Calls `draw` with the width of `place` whenever it changes; returns a function that redraws. */
 function fitted(place, draw) {
   let width = 0;
   const redraw = () => {
@@ -18,7 +18,7 @@ function fitted(place, draw) {
   return redraw;
 }
 
-/** Of a chart as wide as this. */
+/** The height of a chart of this width. */
 function heightFor(width) {
   return Math.max(220, Math.min(300, width * 0.55));
 }
@@ -33,7 +33,7 @@ function logAxis(low, high, from, to) {
   return (value) => at(Math.log(value));
 }
 
-/** From the lowest to the highest value, with some room. */
+/** From the lowest to the highest value, with a margin. */
 function rangeAround(values) {
   if (!values.length) return [0, 100];
   const low = lowest(values),
@@ -42,7 +42,7 @@ function rangeAround(values) {
   return [Math.max(0, low - margin), high + margin];
 }
 
-/** Round numbers between low and high, about as many as asked. */
+/** Round numbers between low and high, roughly `about` of them. */
 function ticks(low, high, about) {
   const rough = (high - low) / about;
   if (!(rough > 0)) return [low];
@@ -77,7 +77,7 @@ function frame(width, height, x, y, xTicks, yTicks, labels) {
   return parts;
 }
 
-/** The line through the points; a value that is missing is a gap, and a point between two gaps a dot's length. */
+/** The line through the points; a missing value is a gap, and a point between two gaps is a short dash. */
 function linePath(xs, ys, x, y) {
   let path = "",
     pen = false;
@@ -94,16 +94,16 @@ function linePath(xs, ys, x, y) {
 }
 
 /**
- * A chart that is drawn by `draw(width, height)`, which gives its parts and where its values are read, from left to
- * right: {count, at: (stop) => {x, y}, tell: (stop) => elements}. A stop without y is as high as the chart.
- * Returns the element and a function that draws it again.
+ * A chart drawn by `draw(width, height)`, which returns its parts and its stops, where values are read, from left to
+ * right: {count, at: (stop) => {x, y}, tip: (stop) => elements}. A stop without y is as high as the chart.
+ * Returns the element and a function that redraws it.
  */
 function readableChart(label, draw) {
   const place = element("div", {
     class: "chart",
     tabindex: "0",
     role: "group",
-    "aria-label": `${label}; arrow keys read the values`,
+    "aria-label": `${label}; use the arrow keys to read the values`,
     "data-key": label,
   });
   const tip = element("div", { class: "tip", hidden: true, "aria-live": "polite" });
@@ -130,10 +130,10 @@ function readableChart(label, draw) {
         ? drawing("line", { class: "cursor", x1: x, x2: x, y1: MARGIN.top, y2: height - MARGIN.bottom })
         : drawing("circle", { class: "cursor", cx: x, cy: y, r: 9 }),
     );
-    tip.replaceChildren(...reading.stops.tell(stop));
+    tip.replaceChildren(...reading.stops.tip(stop));
     const left = x + 12;
     tip.style.left = `${Math.max(0, left + tip.offsetWidth > place.clientWidth ? x - 12 - tip.offsetWidth : left)}px`;
-    // On a narrow screen it is as wide as the chart: what it is about stays in sight above it.
+    // On a narrow screen the tip is as wide as the chart: place it below or above its point, never on it.
     tip.style.top = `${y < height / 2 ? y + 14 : 0}px`;
   }
   listenForStops(place, reading);
@@ -148,7 +148,7 @@ function listenForStops(place, reading) {
   };
   place.addEventListener("pointermove", follow);
   place.addEventListener("pointerdown", follow);
-  // A finger leaves with every tap: what it read stays until it touches something else, or scrolls the page.
+  // A touch pointer leaves after every tap: its tip stays until a tap elsewhere or a scroll.
   place.addEventListener("pointerleave", ({ pointerType }) => pointerType !== "touch" && close());
   place.addEventListener("pointercancel", close);
   document.addEventListener("pointerdown", ({ target }) => place.contains(target) || close());
@@ -164,7 +164,7 @@ function listenForStops(place, reading) {
   });
 }
 
-/** Null where there is none. */
+/** Null if there are no stops. */
 function nearestStop({ count, at }, px, py) {
   let nearest = null,
     least = Infinity;
@@ -176,8 +176,8 @@ function nearestStop({ count, at }, px, py) {
   return nearest;
 }
 
-/** What is told at a stop: a line for each of the `lines`, by its look and name, as far as they fit. */
-function toldLines(lines, textOf) {
+/** The rows of a tip: the look, name and text of each of the `lines`, as far as they fit. */
+function tipLines(lines, textOf) {
   const most = 12;
   const rows = lines
     .slice(0, most)
@@ -194,7 +194,7 @@ function toldLines(lines, textOf) {
   return rows;
 }
 
-/** What leaves the axes is cut off, but for the width of a line or a dot that lies on them. */
+/** Clip `parts` to the axes, with a margin for lines and dots that lie on them. */
 function clipped(width, height, parts) {
   const x = MARGIN.left - 4,
     y = MARGIN.top - 4;

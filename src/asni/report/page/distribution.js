@@ -1,4 +1,4 @@
-// The weights of the whole network, overlaid: before any training, dense, and as each method left them.
+// Distributions of all weights of a network, overlaid: initial, dense, and the result of each method.
 
 function distributionView(group) {
   const { sets } = group.distribution;
@@ -33,19 +33,19 @@ function distributionView(group) {
         outside: 100 * (1 - set.counts.reduce((sum, count) => sum + count, 0) / set.weights),
       })),
   );
-  const title = "Weights of the whole network (% of its own, by bin)";
+  const title = "Weights of the whole network (% of surviving weights per bin)";
   return pickCard(title, labelled("seed", seedChooser), chart.place, stages.view, note);
 }
 
-/** `series()` gives what is to be drawn now: [{name, look, counts, y, outside}], a value for each bin. */
+/** `series()` returns the lines to draw: [{name, look, counts, y, outside}], with one value per bin. */
 function distributionChart({ width: bin, first, sets }, note, series) {
   const count = sets[0].counts.length;
   const edge = (index) => (first + index) * bin;
   const middles = Array.from({ length: count }, (_, index) => edge(index + 0.5));
   return readableChart("distribution of the weights", (width, height) => {
     const lines = series();
-    const { top, told } = fittedPeak(lines);
-    note.textContent = ["Pruned weights are left out.", ...told, ...farWeights(lines)].join(" ");
+    const { top, notes } = fittedPeak(lines);
+    note.textContent = ["Pruned weights are not shown.", ...notes, ...farWeights(lines)].join(" ");
     const x = axis(edge(0), edge(count), MARGIN.left, width - MARGIN.right),
       y = axis(0, top, height - MARGIN.bottom, MARGIN.top);
     const across = ticks(edge(0), edge(count), width / 70);
@@ -55,26 +55,26 @@ function distributionChart({ width: bin, first, sets }, note, series) {
       stops: {
         count,
         at: (index) => ({ x: x(middles[index]) }),
-        tell: (index) => [
+        tip: (index) => [
           element("b", {}, `${compact(edge(index))} to ${compact(edge(index + 1))}`),
-          ...toldLines(lines, (line) => `${percent(line.y[index])} (${whole(line.counts[index])})`),
+          ...tipLines(lines, (line) => `${percent(line.y[index])} (${whole(line.counts[index])})`),
         ],
       },
     };
   });
 }
 
-/** Weight decay can pile a network up at zero: a peak that would flatten all others leaves the chart, and is told. */
+/** Weight decay can push most weights to zero: a peak that would flatten the other lines is cut off and noted below. */
 function fittedPeak(lines) {
   const peaks = lines.map(({ name, y }) => ({ name, height: highest(y) })).sort((a, b) => b.height - a.height);
   const [first, next] = peaks;
   const room = next ? 2.5 * next.height : 0;
   return 0 < room && room < first.height
-    ? { top: 1.05 * room, told: [`${first.name} peaks at ${percent(first.height)}.`] }
-    : { top: 1.05 * (first?.height || 1), told: [] };
+    ? { top: 1.05 * room, notes: [`${first.name} peaks at ${percent(first.height)}, above the chart.`] }
+    : { top: 1.05 * (first?.height || 1), notes: [] };
 }
 
 function farWeights(lines) {
   const far = lines.filter(({ outside }) => outside >= 1);
-  return far.map(({ name, outside }) => `${name}: ${percent(outside)} lie outside.`);
+  return far.map(({ name, outside }) => `${name}: ${percent(outside)} of the weights are outside the chart.`);
 }

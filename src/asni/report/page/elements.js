@@ -1,5 +1,5 @@
 "use strict";
-// Elements and numbers. Text goes in through textContent alone: a name can never become markup.
+// Elements and numbers. Text is only added as text nodes, so that a name can never become markup.
 
 function element(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
@@ -36,7 +36,7 @@ function counted(count, what) {
   return `${whole(count)} ${what}${count === 1 ? "" : "s"}`;
 }
 
-/** Without spreading the values into arguments, of which a browser takes only so many. */
+/** Without spreading the values into arguments, whose number browsers limit. */
 function highest(values) {
   return values.reduce((a, b) => Math.max(a, b));
 }
@@ -45,12 +45,12 @@ function lowest(values) {
   return values.reduce((a, b) => Math.min(a, b));
 }
 
-/** The values times a factor; a missing one stays missing. */
+/** The values times a factor; null stays null. */
 function scaled(values, factor) {
   return values.map((value) => (value === null ? null : factor * value));
 }
 
-/** A number as `format` writes it; a measured NaN as itself, and a dash where there is none. */
+/** A formatted number; NaN is shown as such, and null as a dash. */
 function shown(value, format) {
   if (value === "NaN") return element("span", { class: "nan" }, "NaN");
   return value === null ? "–" : format(value);
@@ -60,20 +60,20 @@ function labelled(text, control) {
   return element("label", {}, text, control);
 }
 
-/** A card with something to choose above its parts. */
+/** A card with a control above its parts. */
 function pickCard(title, pick, ...parts) {
   const heading = element("h3", {}, title);
   return element("div", { class: "card" }, heading, element("div", { class: "pick" }, pick), ...parts);
 }
 
-// A `data-key` says what an element is about, so that a page that is loaded again finds it (see `keyOf`).
+// A `data-key` identifies an element across reloads of the page (see `keyOf`).
 
 function chooser(key, options, onchange) {
   const choices = options.map(([value, text]) => element("option", { value }, text));
   return element("select", { "data-key": key, onchange }, ...choices);
 }
 
-/** Boxes for [{value, text, off, line}], on unless `off`; `line` shows how it is drawn. */
+/** Checkboxes for [{value, text, off, line}], checked unless `off`; `line` is a sample of the drawn line. */
 function switches(key, name, choices, changed) {
   const off = new Set(choices.filter((choice) => choice.off).map(({ value }) => value));
   const boxes = choices.map(({ value, text, line }) => {

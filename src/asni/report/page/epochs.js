@@ -1,6 +1,6 @@
-// What the trainings reached, epoch by epoch.
+// Accuracy and sparsity of the runs over epochs.
 
-/** Lines over the epochs up to the `last`. `series()` gives what is to be drawn now: [{name, look, x, y, dots}]. */
+/** Lines over the epochs up to `last`. `series()` returns the lines to draw: [{name, look, x, y, dots}]. */
 function epochChart({ label, last, range, series }) {
   return readableChart(`${label} over epochs`, (width, height) => {
     const lines = series();
@@ -18,24 +18,24 @@ function epochChart({ label, last, range, series }) {
       stops: {
         count: epochs.length,
         at: (stop) => ({ x: x(epochs[stop]) }),
-        tell: (stop) => [
+        tip: (stop) => [
           element("b", {}, `epoch ${epochs[stop]}`),
-          ...toldLines(lines, (line) => valueAt(line, epochs[stop])),
+          ...tipLines(lines, (line) => valueAt(line, epochs[stop])),
         ],
       },
     };
   });
 }
 
-/** Those that are there, never all up to the last: its number comes from a file, and may be any. */
+/** The epochs in the data, not all up to the last: its number comes from a file and may be huge. */
 function measuredEpochs(lines, last) {
   const epochs = new Set(lines.flatMap((line) => line.x));
   return [...epochs].filter((epoch) => epoch <= last).sort((a, b) => a - b);
 }
 
 function drawnDots({ x: xs, y: ys }, x, y) {
-  const there = xs.map((value, index) => [value, ys[index]]).filter(([, value]) => value !== null);
-  return there.map(([cx, cy]) => drawing("circle", { class: "measured", r: 3, cx: x(cx), cy: y(cy) }));
+  const present = xs.map((value, index) => [value, ys[index]]).filter(([, value]) => value !== null);
+  return present.map(([cx, cy]) => drawing("circle", { class: "measured", r: 3, cx: x(cx), cy: y(cy) }));
 }
 
 function valueAt({ x, y }, epoch) {
@@ -43,7 +43,7 @@ function valueAt({ x, y }, epoch) {
   return index < 0 ? "–" : y[index] === null ? "NaN" : percent(y[index]);
 }
 
-/** From the lowest accuracy after the first tenth of the epochs, where runs differ by little, to the highest. */
+/** From the lowest accuracy after the first tenth of the epochs to the highest, so that small differences show. */
 function settledRange(lines) {
   const finite = (values) => values.filter((value) => value !== null);
   const settled = lines.flatMap((line) => finite(line.y.slice(Math.floor(line.y.length / 10))));

@@ -1,25 +1,25 @@
-// While trainings go on the page follows them, and keeps what its reader did to it.
+// A served page follows running trainings, and keeps its reader's choices.
 
-/** While trainings go on: load the page again when its runs have changed. */
+/** Poll the server, and reload the page when its runs have changed. */
 function followServer(version) {
   keepState();
-  const asking = setInterval(async () => {
+  const polling = setInterval(async () => {
     const answer = await fetch("version").catch(() => null);
     if (!answer?.ok || (await answer.text()) === version) return;
-    // Asking on would load it again and again where it takes longer to make than from question to question.
-    clearInterval(asking);
+    // Stop polling: a page that takes longer to build than the interval would be requested again and again.
+    clearInterval(polling);
     location.reload();
   }, 2000);
 }
 
-/** What an element is about, by its own `data-key` and those around it: the same wherever on the page it stands. */
+/** A key from the element's `data-key` and those of its ancestors: the same wherever it is on the page. */
 function keyOf(node) {
   const keys = [];
   for (let at = node; at; at = at.parentElement) if (at.dataset.key !== undefined) keys.push(at.dataset.key);
   return JSON.stringify(keys);
 }
 
-/** What was chosen, sorted and opened, and where the keyboard is, survives that the page is loaded again. */
+/** Keep what was chosen, sorted and opened, and the keyboard focus, when the page is reloaded. */
 function keepState() {
   const keyed = () => [...document.querySelectorAll("[data-key]")];
   const changed = new Set();
@@ -31,7 +31,7 @@ function keepState() {
     if (key === focused) node.focus({ preventScroll: true });
   }
   addEventListener("pagehide", () => {
-    // A control that nobody touched is free to follow the runs.
+    // A control that the reader has not changed may change with the runs.
     const kept = keyed().filter((node) => changed.has(node) || !node.matches("input, select"));
     const now = kept.map((node) => [keyOf(node), stateOf(node)]).filter(([, state]) => state !== null);
     const state = { states: Object.fromEntries(now), focused: keyOf(document.activeElement) };
@@ -39,7 +39,7 @@ function keepState() {
   });
 }
 
-/** Null where nothing can be chosen, sorted or opened. */
+/** Null if the element has no state to keep. */
 function stateOf(node) {
   if (node.type === "checkbox") return node.checked;
   if (node.matches("input, select")) return node.value;

@@ -1,4 +1,4 @@
-// One run layer by layer: how much of each was pruned, and where the surviving weights of one lie.
+// One run layer by layer: how much of each was pruned, and the surviving weights of one of them.
 
 function layersView(group) {
   const runs = group.runs.filter((run) => run.layers.length);
@@ -26,7 +26,7 @@ function layersView(group) {
     redraw();
   }
 
-  /** As if it had been chosen by name: a page that is loaded again keeps it too. */
+  /** The same as choosing it by name, so that a reload keeps it too. */
   function pick(layer) {
     layerChooser.value = layer.name;
     layerChooser.dispatchEvent(new Event("change", { bubbles: true }));
@@ -45,14 +45,14 @@ function layersView(group) {
 
 function describe(layer) {
   const centroid = (value) => (value === null ? "none" : value.toPrecision(4));
-  const far = layer.outside ? ` ${whole(layer.outside)} more lie outside of the figure.` : "";
+  const far = layer.outside ? ` Outside the chart: ${counted(layer.outside, "weight")}.` : "";
   return (
-    `${whole(layer.survivors)} of ${whole(layer.weights)} weights live (${fraction(1 - layer.survivors / layer.weights)} pruned). ` +
+    `${whole(layer.survivors)} of ${whole(layer.weights)} weights survive (${fraction(1 - layer.survivors / layer.weights)} pruned). ` +
     `Centroids (dashed): ${centroid(layer.negative)} and ${centroid(layer.positive)}.${far}`
   );
 }
 
-/** A bar for each layer, with a mark under the one that is picked; a click above a layer's name calls `pick`. */
+/** A bar for each layer, with a mark under the picked one; a click on a layer's column calls `pick`. */
 function barsOf(layers, picked, colour, width, pick) {
   const height = heightFor(width);
   const x = axis(0, layers.length, MARGIN.left, width - MARGIN.right),
@@ -71,8 +71,8 @@ function barsOf(layers, picked, colour, width, pick) {
   });
   return drawing(
     "svg",
-    { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "pruned percent of each layer" },
-    ...frame(width, height, x, y, [], ticks(0, 100, 5), { x: "layer (choose one by its bar)" }),
+    { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "pruned weights by layer" },
+    ...frame(width, height, x, y, [], ticks(0, 100, 5), { x: "layer (click a bar to select it)" }),
     ...columns,
   );
 }
@@ -96,7 +96,7 @@ function layerBar(layer, colour, { middle, width, y }, pick) {
   ];
 }
 
-/** How many weights of the layer that `picked()` gives lie in each bin, and its two means. */
+/** A histogram of the layer that `picked()` returns, with its two means. */
 function layerHistogram(picked, colour) {
   return readableChart("surviving weights of a layer", (width, height) => {
     const layer = picked();
@@ -119,7 +119,7 @@ function layerHistogram(picked, colour) {
       stops: {
         count: layer.counts.length,
         at: (index) => ({ x: x(edge(index + 0.5)) }),
-        tell: (index) => [
+        tip: (index) => [
           element("b", {}, `${compact(edge(index))} to ${compact(edge(index + 1))}`),
           element("div", {}, counted(layer.counts[index], "weight")),
         ],

@@ -1,11 +1,11 @@
-// The page: what was wrong, then each recipe with its table, figures, schedule, and how its runs were made.
+// The page: warnings, then each recipe with its tables, figures, schedule and how its runs were made.
 
 function runName(group, run) {
   const alike = group.runs.filter((each) => each.stage === run.stage && each.seed === run.seed).length > 1;
   return `${group.stages[run.stage].title}, seed ${run.seed}${alike ? ` (${run.path})` : ""}`;
 }
 
-/** A chooser of runs, at first of `chosen`; `run()` is the one that is chosen, null where there is none. */
+/** A select of runs, initially `chosen`; `run()` returns the selected run, or null if there is none. */
 function runChooser(key, group, runs, chosen, onchange) {
   const options = runs.map((run) => [run.path, runName(group, run)]);
   const view = chooser(key, options, onchange);
@@ -27,11 +27,11 @@ function warningsView(warnings) {
 }
 
 function factsView(facts) {
-  const told = Object.entries(facts).filter(([, value]) => value !== "");
+  const present = Object.entries(facts).filter(([, value]) => value !== "");
   return element(
     "dl",
     { class: "facts" },
-    ...told.map(([key, value]) => element("div", {}, element("dt", {}, key), element("dd", {}, value))),
+    ...present.map(([key, value]) => element("div", {}, element("dt", {}, key), element("dd", {}, value))),
   );
 }
 
@@ -56,8 +56,8 @@ function madeView(group) {
 
 function recipeView(group, index, groups) {
   const id = `recipe-${index}`;
-  const there = (view) => view !== null;
-  const networks = [sizesView(group, groups), group.distribution && distributionView(group)].filter(there);
+  const exists = (view) => view !== null;
+  const networks = [sizesView(group, groups), group.distribution && distributionView(group)].filter(exists);
   const views = [
     seedsTable(group),
     runsTable(group),
@@ -73,11 +73,11 @@ function recipeView(group, index, groups) {
     element("h2", { id: `${id}-heading` }, group.recipe),
     ...(group.title ? [element("p", { class: "quiet" }, group.title)] : []),
     factsView(group.facts),
-    ...views.filter(there),
+    ...views.filter(exists),
   );
 }
 
-/** With the facts, since two recipes may share their name. */
+/** Includes the facts, since two recipes may share a name. */
 function recipeKey({ recipe, facts }) {
   return JSON.stringify([recipe, facts]);
 }
@@ -101,7 +101,7 @@ function show(data) {
       element(
         "p",
         { class: "quiet" },
-        count ? `${counted(count, "run")} of ${counted(data.groups.length, "recipe")}` : "No run to show here yet.",
+        count ? `${counted(count, "run")} of ${counted(data.groups.length, "recipe")}` : "No runs to show yet.",
       ),
       ...warningsView(data.warnings),
       ...contents(data.groups),

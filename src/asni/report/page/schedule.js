@@ -1,10 +1,10 @@
-// The pruning schedule to play with: alpha, beta and gamma, what they leave, and what a run really did.
+// The pruning schedule with sliders for alpha, beta and gamma, the nonzeros it leaves, and a run's measured sparsity.
 
 function sigmoid(x) {
   return x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x));
 }
 
-/** Percent pruned after each epoch. The last pruning follows the last epoch but one; the last epoch heals. */
+/** Percent pruned after each epoch. The last pruning is after the second-to-last epoch; the last one only trains. */
 function scheduled({ alpha, beta, gamma }, epochs) {
   const last = Math.max(epochs - 2, 0);
   return Array.from({ length: epochs }, (_, epoch) =>
@@ -31,16 +31,16 @@ function scheduleView(group, id) {
     chart.redraw();
   }
   update();
-  const pick = element("div", { class: "pick" }, ...(first ? [labelled("circles", circles.view)] : []), reset);
+  const pick = element("div", { class: "pick" }, ...(first ? [labelled("run (circles)", circles.view)] : []), reset);
   return element(
     "div",
     { class: "card" },
-    element("h3", {}, "The schedule: pruned weights (%) over epochs"),
+    element("h3", {}, "Pruning schedule: pruned weights (%) over epochs"),
     element("div", { class: "pair" }, element("div", {}, place, outcome, pick), chart.place),
   );
 }
 
-/** The curve of what is set `now`, and circles for the run that `shownRun()` gives, if any. */
+/** The curve of the current settings `now`, and circles for the run that `shownRun()` returns, if any. */
 function scheduleChart(group, now, shownRun) {
   const { epochs } = group.schedule;
   const { colour } = group.stages["asni-1"] ?? { colour: "#0072B2" };
@@ -62,9 +62,13 @@ function scheduleChart(group, now, shownRun) {
 
 function slidersOf(own, now, id, update) {
   const ranges = {
-    alpha: { min: 0, max: Math.max(110, 1.1 * own.alpha), help: "height in percent" },
+    alpha: { min: 0, max: Math.max(110, 1.1 * own.alpha), help: "height of the curve in percent" },
     beta: { min: 0, max: 1, help: "where the curve is steepest, as a fraction of the epochs" },
-    gamma: { min: Math.min(0.1, own.gamma), max: Math.max(own.epochs, own.gamma), help: "width in epochs" },
+    gamma: {
+      min: Math.min(0.1, own.gamma),
+      max: Math.max(own.epochs, own.gamma),
+      help: "width of the curve in epochs",
+    },
   };
   const place = element("div", { class: "sliders" });
   const inputs = {};
@@ -97,7 +101,7 @@ function slidersOf(own, now, id, update) {
     }
   };
   const button = { type: "button", class: "reset", "data-key": "reset", onclick: toRecipe };
-  return { place, reset: element("button", button, "back to the recipe") };
+  return { place, reset: element("button", button, "reset to the recipe") };
 }
 
 function outcomeOf(group, now, run) {
@@ -106,7 +110,7 @@ function outcomeOf(group, now, run) {
   const parts = [];
   if (own.prunable) parts.push(element("b", {}, whole(nonzerosLeft(own, pruned))), " nonzeros at the end, ");
   parts.push(`${percent(pruned)} of the prunable weights pruned`);
-  if (pruned >= 100) parts.push(": nothing would be left");
+  if (pruned >= 100) parts.push(": none of them would be left");
   const beside = [];
   if (run && run.nonzeros !== "NaN") beside.push(`${runName(group, run)}: ${whole(run.nonzeros)}`);
   if (group.paper_nonzeros) beside.push(`paper: ${whole(group.paper_nonzeros)}`);

@@ -1,4 +1,4 @@
-// Accuracy against what is left of the network, one line a method, over all recipes that differ in the sparsity alone.
+// Accuracy against nonzeros, one line per method, over all recipes that differ only in sparsity.
 
 const MARKS = {
   o: "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0Z",
@@ -20,8 +20,8 @@ function isDrawable({ accuracy, nonzeros }) {
 }
 
 /**
- * The rows of `overSeeds` for what each method gave, with a name and a look: its points, and the dense levels;
- * and the runs of a recipe that have the seed of another one.
+ * The rows of `overSeeds` for the final networks of each method, with a name and a look: `points` of sparse networks
+ * and `levels` of dense ones. `again` are the runs that repeat a seed within their recipe.
  */
 function sizesOf(family) {
   const stages = Object.assign({}, ...family.map((each) => each.stages));
@@ -35,13 +35,13 @@ function sizesOf(family) {
   const isDense = ({ stage }) => stage === "dense";
   return {
     points: ends.flatMap((runs) => rows(runs.filter((run) => !isDense(run)))),
-    // A dense training knows no sparsity: a seed's own is the same in all these recipes, and counts once.
+    // A dense training does not depend on the sparsity: it is the same in all these recipes, so each seed counts once.
     levels: rows(ends.flat().filter(isDense)),
     again: ends.flatMap((runs) => overSeeds({ runs })).flatMap(({ again }) => again),
   };
 }
 
-/** Null where there is nothing but dense networks. */
+/** Null if there are only dense networks. */
 function sizesView(group, groups) {
   const family = groups.filter((each) => each.family === group.family);
   const { points, levels, again } = sizesOf(family);
@@ -77,13 +77,13 @@ function sizesNotes(family, rows) {
   );
   const notes = [
     several && "Large marks: means over seeds; small dots: single seeds.",
-    family.length > 1 && `Taken together: ${family.map(({ recipe }) => recipe).join(", ")}.`,
-    missing.length && `NaN, not drawn, and no mean over it: ${missing.join("; ")}.`,
+    family.length > 1 && `Recipes in this chart: ${family.map(({ recipe }) => recipe).join(", ")}.`,
+    missing.length && `NaN, so neither the seed nor its mean is drawn: ${missing.join("; ")}.`,
   ];
   return notes.filter(Boolean).map((note) => element("p", { class: "quiet" }, note));
 }
 
-/** `series()` gives what is to be drawn now, as `sizesOf` does. */
+/** `series()` returns the points and levels to draw, as `sizesOf` does. */
 function sizesChart(series) {
   return readableChart("test accuracy (percent) against nonzeros", (width, height) => {
     const { points, levels } = series();
@@ -109,7 +109,7 @@ function sizesChart(series) {
       stops: {
         count: means.length,
         at: (index) => ({ x: x(means[index].nonzeros), y: y(means[index].accuracy) }),
-        tell: (index) => toldSize(means[index], level),
+        tip: (index) => sizeTip(means[index], level),
       },
     };
   });
@@ -130,12 +130,12 @@ function methodLines(means) {
   return [...lines.values()].filter((line) => line.x.length > 1);
 }
 
-function toldSize(row, levels) {
+function sizeTip(row, levels) {
   const spread = row.spread === null ? "" : ` ± ${row.spread.toFixed(2)}`;
   const over = row.seeds > 1 ? `mean of ${row.seeds} seeds` : `seed ${row.runs[0].seed}`;
   return [
     element("b", {}, `${row.name}, ${whole(row.nonzeros)} nonzeros`),
-    ...toldLines(
+    ...tipLines(
       [
         { name: over, text: percent(row.accuracy) + spread },
         ...levels.map((level) => ({ name: level.name, look: level.look, text: percent(level.accuracy) })),
@@ -145,7 +145,7 @@ function toldSize(row, levels) {
   ];
 }
 
-/** The sizes that were measured, the commonest first and as many as fit, and limits with room around them. */
+/** Axis limits around the measured sizes, and ticks at as many of them as fit, the most common first. */
 function sizeTicks(sizes, most) {
   if (!sizes.length) return { low: 1, high: 10, marked: [] };
   const smallest = lowest(sizes),

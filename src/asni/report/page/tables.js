@@ -1,4 +1,4 @@
-// The runs of one recipe, and their means over seeds, as tables that sort by any column.
+// The runs of one recipe, and their means over seeds, as sortable tables.
 
 function difference(run) {
   return run.paper === null || !run.finished || run.accuracy === "NaN" ? null : run.accuracy - run.paper;
@@ -91,14 +91,14 @@ function runsTable(group) {
       element(
         "p",
         { class: "quiet" },
-        `The paper's numbers are those of the unchanged recipe; here ${group.facts.changed} was asked.`,
+        `The paper's numbers are for the unchanged recipe; these runs changed it (${group.facts.changed}).`,
       ),
     );
   }
   return element("div", { class: "card" }, ...parts);
 }
 
-/** One row for each method and precision: its finished runs, one a seed, taken together; `again` are the others. */
+/** One row per method and precision, over its finished runs, one per seed; `again` are runs that repeat a seed. */
 function overSeeds(group) {
   const rows = new Map();
   for (const run of group.runs.filter(({ finished }) => finished)) {
@@ -121,7 +121,7 @@ function overSeeds(group) {
   });
 }
 
-/** Null where no method has two seeds. */
+/** Null if no method has two seeds. */
 function seedsTable(group) {
   const rows = overSeeds(group);
   if (!rows.some((row) => row.seeds > 1)) return null;
@@ -146,10 +146,10 @@ function seedsTable(group) {
 
 function againNotes(again) {
   const paths = again.map(({ path }) => path).join(", ");
-  return paths ? [element("p", { class: "quiet" }, `Left out of the mean, the same seed again: ${paths}.`)] : [];
+  return paths ? [element("p", { class: "quiet" }, `Not in the mean, because the seed is repeated: ${paths}.`)] : [];
 }
 
-/** A mean over a NaN is none. */
+/** NaN if any value is NaN. */
 function mean(values) {
   return values.includes("NaN") ? "NaN" : values.reduce((sum, value) => sum + value, 0) / values.length;
 }

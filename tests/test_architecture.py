@@ -1,0 +1,100 @@
+"""The rooms of `src/asni` are read from left to right, and docs/architecture.md draws them as they are."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import asni
+
+SOURCES = Path(asni.__file__).parent
+PAGE = SOURCES.parents[1] / "docs" / "architecture.md"
+
+ROOMS = (
+    "errors",
+    "files",
+    "pruning",
+    "recipes",
+    "datasets",
+    "networks",
+    "runs",
+    "training",
+    "methods",
+    "packing",
+    "figures",
+    "studies",
+    "report",
+    "cli",
+)
+"""Nothing imports what stands to its right."""
+
+
+def room_of(file: Path) -> str:
+    return file.relative_to(SOURCES).parts[0].removesuffix(".py")
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Every module that a file imports, wherever in it, also for a type checker alone."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def modules() -> list[Path]:
+    return [file for file in sorted(SOURCES.rglob("*.py")) if room_of(file) in ROOMS]
+
+
+def graph() -> dict[str, set[str]]:
+    """Which rooms each room imports."""
+    needs: dict[str, set[str]] = {room: set() for room in ROOMS}
+    for file in modules():
+        ours = (name.split(".")[1] for name in imports(file) if name.startswith("asni."))
+        needs[room_of(file)] |= {room for room in ours if room != room_of(file)}
+    return needs
+
+
+def longest_chain(room: str) -> list[str]:
+    """The most rooms that lie behind one another, from this one to one that imports no other."""
+    return [room, *max(map(longest_chain, sorted(graph()[room])), key=len, default=[])]
+
+
+def test_every_module_stands_in_a_room() -> None:
+    folders = {entry.name for entry in SOURCES.iterdir() if entry.is_dir() and entry.name != "__pycache__"}
+    files = {entry.name for entry in SOURCES.glob("*.py")}
+    assert folders | {name.removesuffix(".py") for name in files} == {*ROOMS, "__init__", "__main__"}
+    assert len(folders) <= 14
+    assert len(files) <= 4
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_rooms_to_its_left(room: str) -> None:
+    assert graph()[room] <= set(ROOMS[: ROOMS.index(room)])
+
+
+def test_pruning_costs_a_user_s_loop_nothing_but_torch_and_numpy() -> None:
+    names = {name.split(".")[0] for file in modules() if room_of(file) == "pruning" for name in imports(file)}
+    assert names - set(sys.stdlib_module_names) == {"asni", "numpy", "torch"}
+
+
+def test_the_page_lists_the_rooms_in_their_order_and_draws_the_longest_chain() -> None:
+    page = PAGE.read_text()
+    places = [page.index(f"| `{room}") for room in ROOMS]
+    assert places == sorted(places)
+    assert " → ".join(longest_chain("cli")) in page
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if (SOURCES / room).is_dir()])
+def test_a_room_says_what_it_promises(room: str) -> None:
+    assert ast.get_docstring(ast.parse((SOURCES / room / "__init__.py").read_text()))
+    assert (Path(__file__).parent / room).is_dir(), "the tests mirror the rooms"
+
+
+def test_every_public_name_is_there() -> None:
+    assert asni.__all__ == sorted(asni.__all__)
+    for name in asni.__all__:
+        assert getattr(asni, name) is not None
