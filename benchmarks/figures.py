@@ -1,4 +1,4 @@
-"""How long each figure takes for a network of the size of ResNet-50, from the run directory to its two files."""
+"""Time per figure for a network of the size of ResNet-50, from the run directory to its two files."""
 
 import json
 import tempfile
@@ -20,7 +20,7 @@ SPARSITY = 0.9
 
 
 def run() -> dict[str, float]:
-    """CPU seconds, since a machine that does other things too would not make a figure slower; wanted: below 5 each."""
+    """CPU seconds, which do not depend on the other load of the machine; target: below 5 per figure."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         dense, sparse = _make_runs(Path(folder))

@@ -1,4 +1,4 @@
-"""Images a second of CIFAR-10 batches: cropped, flipped and normalised here, beside a DataLoader with Pillow."""
+"""Images per second of CIFAR-10 batches (cropped, flipped, normalised), compared with a DataLoader with Pillow."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -17,13 +17,13 @@ from asni.training.round import make_optimizer, train_step
 from benchmarks.timing import seconds
 
 BATCH = 128
-# The workers of the DataLoader fetch ahead while we are measured: many batches make that a small part of the time.
+# The DataLoader's workers prefetch while asni is measured; over many batches, that is a small part of the time.
 OUR_STEPS, THEIR_STEPS = 350, 40
 MEAN, STD = torch.tensor([125.3, 123.0, 113.9]).view(3, 1, 1), torch.tensor([63.0, 62.1, 66.7]).view(3, 1, 1)
 
 
 def run() -> dict[str, float]:
-    """How many times as many images a second, and the part of a training step that goes into its batch."""
+    """The speed-up in images per second, and the fraction of a training step spent on its batch."""
     torch.set_num_threads(1)
     ours = _stream(lambda: _batches(BATCH))
     theirs = _stream(lambda: iter(_loader()))
@@ -41,7 +41,7 @@ def run() -> dict[str, float]:
 
 
 def _stream(epoch: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    """Epoch after epoch, so that the cost of starting one is shared by all its batches."""
+    """Endless epochs, so that the cost of starting one is spread over all its batches."""
     while True:
         yield from epoch()
 
@@ -59,7 +59,7 @@ def _batches(size: int) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 class _Pictures(Dataset[tuple[Tensor, int]]):
-    """One image at a time through Pillow, as most scripts feed CIFAR-10; its pixels do not matter here."""
+    """One image at a time through Pillow, as most scripts load CIFAR-10; the pixels are random."""
 
     def __init__(self) -> None:
         self.pixels = np.random.default_rng(0).integers(0, 256, (50_000, 32, 32, 3), dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""The peak memory of ResNet-50 pruned and trained with masked SGD, beside dense training, in bytes a weight."""
+"""Peak memory of pruning and training ResNet-50 with masked SGD, above dense training, in bytes per weight."""
 
 import os
 import subprocess
@@ -15,12 +15,12 @@ from asni.training.round import make_optimizer, train_step
 from benchmarks.pruning import resident
 
 SHAPE, CLASSES = (3, 224, 224), 1000
-BATCH = 4  # far less than a GPU's share of the recipe's 820, so that pruning has little room below the peak of a step
+BATCH = 4  # far less than a GPU's share of the recipe's 820, so that the memory of a step hides little of the pruning's
 STEPS = 2
 
 
 def run() -> dict[str, float]:
-    """Each training in a process of its own, whose high-water mark Linux keeps."""
+    """Each training runs in its own process, whose peak memory Linux records."""
     peaks = {method: _peak(method) for method in ("dense", "asni")}
     with torch.device("meta"):
         network = networks.build("resnet50", SHAPE, CLASSES)
@@ -29,10 +29,10 @@ def run() -> dict[str, float]:
 
 
 def _peak(method: str) -> int:
-    asked = [sys.executable, "-m", "benchmarks.memory", method]
-    # Freed tensors go back to the system at once, so that the mark is of what is in use and not of what is kept.
+    command = [sys.executable, "-m", "benchmarks.memory", method]
+    # Return freed tensors to the system immediately, so that the peak does not include memory that malloc caches.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
-    return int(subprocess.run(asked, check=True, capture_output=True, text=True, env=environment).stdout)
+    return int(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
 
 
 def train(method: str) -> None:
@@ -53,7 +53,7 @@ def train(method: str) -> None:
 
 
 def _load_code() -> None:
-    """Prune a little in the dense process too: code that is loaded on first use is no memory of the masks."""
+    """Prune a small network in the dense process too, so that lazily loaded code does not count as mask memory."""
     network = nn.Linear(1000, 600)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, fused=True)
     pruner = ASNI(network, optimizer, sparsity=0.5, epochs=2, steps_per_epoch=1)

@@ -1,4 +1,4 @@
-"""What a training step costs under each method of one round, between its mask updates, beside a dense step."""
+"""Cost of a training step under each one-round method, between mask updates, relative to a dense step."""
 
 from collections.abc import Callable
 from functools import partial
@@ -28,15 +28,15 @@ def run() -> dict[str, float]:
     torch.set_num_threads(1)
     fabric, recipe = make_fabric("cpu"), recipes.load("mnist-fc")
     step = partial(_step, fabric, recipe, torch.randn(60, 1, 28, 28), torch.randint(10, (60,)))
-    told: dict[str, Any] = {"sparsity": SPARSITY, "epochs": 1, "steps_per_epoch": NEVER}
+    options: dict[str, Any] = {"sparsity": SPARSITY, "epochs": 1, "steps_per_epoch": NEVER}
     taken = seconds(
         {
             "dense": step(lambda model, optimizer: None),
-            "ASNI-I": step(lambda *pair: ASNI(*pair, **told).prune(SPARSITY)),
-            "GMP": step(lambda *pair: GMP(*pair, **told, every=NEVER).prune(SPARSITY)),
-            "RigL": step(lambda *pair: RigL(*pair, **told, every=NEVER)),
+            "ASNI-I": step(lambda *pair: ASNI(*pair, **options).prune(SPARSITY)),
+            "GMP": step(lambda *pair: GMP(*pair, **options, every=NEVER).prune(SPARSITY)),
+            "RigL": step(lambda *pair: RigL(*pair, **options, every=NEVER)),
             "STR": step(lambda *pair: STR(*pair, decay=0.0, start=-2.0)),
-            "continuous": step(lambda *pair: Continuous(*pair, **told)),
+            "continuous": step(lambda *pair: Continuous(*pair, **options)),
         },
         ROUNDS,
     )

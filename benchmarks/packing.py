@@ -1,6 +1,6 @@
-"""How small and how fast a packed network is, beside general compressors and the entropy limit.
+"""Size and speed of packed networks, compared with general compressors and the entropy limit.
 
-Random Kaiming weights, pruned globally: no structure to exploit, so nothing can go below the entropy of the masks.
+Random Kaiming weights, pruned globally: no structure to exploit, so the entropy of the masks is the limit.
 """
 
 import gzip
@@ -28,7 +28,7 @@ from asni.pruning.masks import keep_largest
 from asni.pruning.schedules import kept
 from benchmarks.pruning import peak_extra_bytes
 
-# Name: network, shape of an image, classes, sparsity. The first two end where the paper's do.
+# Name: network, shape of an image, classes, sparsity. The first two have the paper's final sparsity.
 NETWORKS: dict[str, tuple[str, tuple[int, int, int], int, float]] = {
     "mnist-fc": ("fc", (1, 28, 28), 10, 0.9702),
     "cifar10-conv6": ("conv6", (3, 32, 32), 10, 0.9275),
@@ -39,11 +39,11 @@ SECONDS_ALLOWED = 3
 
 
 def run() -> dict[str, float]:
-    """Sizes over those of others and over the entropy; time over what is allowed, memory over the dense weights."""
+    """Ratios: sizes to other formats and to the entropy, time to SECONDS_ALLOWED, memory to the dense weights."""
     torch.set_num_threads(1)
     sizes: dict[str, float] = {}
     speeds: dict[str, float] = {}
-    # The compressors take minutes, so they run beside everything else; time is counted in this process alone.
+    # The compressors take minutes, so they run in the background; CPU time is measured per process.
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         waiting = [_compare(name, Path(folder), pool) for name in NETWORKS]
         for name in NETWORKS:
@@ -55,7 +55,7 @@ def run() -> dict[str, float]:
 
 
 def _compare(name: str, folder: Path, pool: ProcessPoolExecutor) -> Callable[[], dict[str, float]]:
-    """Starts what takes long; the ratios of sizes once it is done."""
+    """Starts the slow compressors; returns a function that waits for them and computes the size ratios."""
     network, shape, classes, sparsity = NETWORKS[name]
     state = _pruned(network, shape, classes, sparsity)
     dense, rows, packed = (folder / f"{name}.{suffix}" for suffix in ("safetensors", "npz", "asni"))
@@ -83,7 +83,7 @@ def _speed(name: str, folder: Path) -> dict[str, float]:
     dense, packed = folder / f"{name}.safetensors", folder / f"{name}.asni"
     ratios = {}
     for task in TASKS:
-        # A fresh process, because memory that another task gave back would not be counted again.
+        # A fresh process, because memory that an earlier task freed would not be counted again.
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
             seconds, extra = fresh.submit(_measured, task, dense, packed).result()
         ratios[f"{task}: CPU seconds / {SECONDS_ALLOWED}, {name}"] = seconds / SECONDS_ALLOWED
@@ -127,7 +127,7 @@ def _xz_9(path: Path) -> int:
 
 
 def _npz_csr(path: Path) -> int:
-    """Deflated, as `scipy.sparse.save_npz` does by default."""
+    """Size when deflated, the default of `scipy.sparse.save_npz`."""
     deflated = io.BytesIO()
     with np.load(path) as rows:
         np.savez_compressed(deflated, **rows)

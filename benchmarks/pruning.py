@@ -1,4 +1,4 @@
-"""The global threshold over ResNet-50's weights, beside PyTorch's own global pruning."""
+"""The global threshold over ResNet-50's weights, compared with PyTorch's global pruning."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -18,7 +18,7 @@ SPARSITY = 0.8
 
 
 def run() -> dict[str, float]:
-    """How many times faster, and how much memory in units of the weights."""
+    """The speed-up, and the peak extra memory relative to the weights."""
     torch.set_num_threads(1)
     network = networks.build("resnet50", (3, 224, 224), 1000)
     weights = prunable(network)
@@ -42,7 +42,7 @@ def _prune_with_torch(network: nn.Module) -> None:
 
 
 def peak_extra_bytes(work: Callable[[], object]) -> int:
-    """How far the process's resident memory rises above where it stands (Linux keeps the high-water mark)."""
+    """How far `work` raises the process's resident memory at its peak, which Linux records."""
     Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmRSS")
     work()
@@ -50,6 +50,6 @@ def peak_extra_bytes(work: Callable[[], object]) -> int:
 
 
 def resident(key: str) -> int:
-    """Bytes of this process in memory: now (VmRSS) or at most so far (VmHWM)."""
+    """Resident memory of this process in bytes: current (VmRSS) or peak (VmHWM)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))

@@ -1,4 +1,4 @@
-"""Comparing speeds on a machine that others use too: interleaved, medians, ratios."""
+"""Compares speeds on a shared machine: interleaved runs and medians."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from statistics import median
 
 
 def seconds(contestants: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 2) -> dict[str, float]:
-    """The median time of each contestant; they take turns, so that a slow moment hits all of them."""
+    """The median time of each contestant; they take turns, so that a slow moment affects all of them."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(warm_up + rounds):
         for name, contestant in contestants.items():

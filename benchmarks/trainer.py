@@ -1,4 +1,4 @@
-"""What the trainer costs: beside a bare eager loop, beside a per-sample DataLoader, and with ASNI-I beside dense."""
+"""Cost of the trainer, compared with a bare eager loop and a per-sample DataLoader, and of ASNI-I over dense."""
 
 import tempfile
 from collections.abc import Callable
@@ -29,7 +29,7 @@ SAMPLED_STEPS = 200
 
 
 def run() -> dict[str, float]:
-    """Ratios of times; below 1 is faster than what it is compared with."""
+    """Ratios of times; below 1 is faster than the reference."""
     torch.set_num_threads(1)
     fabric = make_fabric("cpu")
     ratios = {}
@@ -40,7 +40,7 @@ def run() -> dict[str, float]:
 
 
 def _asni_step(fabric: Fabric, recipe: recipes.Recipe) -> float:
-    """Half of the weights pruned: the hardest case for a branch on the mask, though nothing here branches."""
+    """With half of the weights pruned, the worst case for code that branches on the mask (ours does not)."""
     images, labels = torch.randn(recipe.training.batch_size, 1, 28, 28), torch.randint(10, (60,))
 
     def contestant(sparse: bool) -> Callable[[], Tensor]:
@@ -57,7 +57,7 @@ def _asni_step(fabric: Fabric, recipe: recipes.Recipe) -> float:
 
 
 def _whole_trainer(fabric: Fabric) -> dict[str, float]:
-    """All that `asni train` does, checkpoints and final files too, beside loops that only train and test."""
+    """All that `asni train` does, including checkpoints and final files, relative to loops that only train and test."""
     recipe = recipes.load("mnist-fc").override(epochs=EPOCHS)
     train, test = _preloaded("mnist")
     samples = _Samples(torch.randint(256, (60_000, 28, 28), dtype=torch.uint8), train[1])
@@ -108,7 +108,7 @@ def _bare_loop(recipe: recipes.Recipe, train: tuple[Tensor, Tensor], test: tuple
 
 
 class _Samples(Dataset[tuple[Tensor, int]]):
-    """One sample at a time through Pillow and a normalising transform, as most scripts feed MNIST."""
+    """One sample at a time through Pillow and a normalising transform, as most scripts load MNIST."""
 
     def __init__(self, images: Tensor, labels: Tensor):
         self.images, self.labels = images, labels

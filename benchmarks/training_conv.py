@@ -1,4 +1,4 @@
-"""A training step of the convolutional CIFAR-10 recipes, dense and with ASNI-I, beside a bare eager loop."""
+"""A training step of the convolutional CIFAR-10 recipes, dense and with ASNI-I, compared with a bare eager loop."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +19,7 @@ ROUNDS = {"cifar10-conv2": 15, "cifar10-conv6": 9, "cifar10-vgg11": 5, "cifar10-
 
 
 def run() -> dict[str, float]:
-    """Ratios of step times; below 1 is faster than what it is compared with."""
+    """Ratios of step times; below 1 is faster than the reference."""
     torch.set_num_threads(1)
     fabric = make_fabric("cpu")
     ratios = {}

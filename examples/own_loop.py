@@ -1,4 +1,4 @@
-"""ASNI in a training loop of your own: one line makes the network sparse, one more makes it amenable.
+"""ASNI in your own training loop: one line makes the network sparse, one more gives its amenable initialisation.
 
 Run it with `python examples/own_loop.py`; it trains a small network on the digits that come with the package.
 """
@@ -25,10 +25,10 @@ def main() -> None:
     fit(model, optimizer, loader)
     report("ASNI-I", model, test)
 
-    numbers = asni.amenable(model)  # ASNI-II: two numbers a layer
-    print(f"amenable from {len(numbers.c_plus) + len(numbers.c_minus)} numbers")
+    numbers = asni.amenable(model)  # ASNI-II: two numbers per layer
+    print(f"amenable initialisation: {len(numbers.c_plus) + len(numbers.c_minus)} numbers")
     optimizer = torch.optim.Adam(model.parameters(), lr=1.2e-3)
-    asni.Hold(model, optimizer)  # the zeros stay zeros
+    asni.Hold(model, optimizer)  # keeps pruned weights at zero
     fit(model, optimizer, loader)
     report("ASNI-II", model, test)
 
@@ -45,7 +45,7 @@ def fit(model: nn.Module, optimizer: torch.optim.Optimizer, loader: DataLoader[t
 def report(name: str, model: nn.Module, test: tuple[Tensor, Tensor]) -> None:
     alive = sum(int(weight.count_nonzero()) for weight in asni.prunable(model).values())
     accuracy = (model(test[0]).argmax(1) == test[1]).float().mean()
-    print(f"{name}: {alive:,} weights, {accuracy:.1%} of the test digits")
+    print(f"{name}: {alive:,} weights, test accuracy {accuracy:.1%}")
 
 
 def digits() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:

@@ -1,4 +1,4 @@
-"""A network of your own for the command line: any function (shape, classes, **network_options) -> nn.Module."""
+"""Your own network for the command line: any function (shape, classes, **network_options) -> nn.Module."""
 
 from torch import nn
 

@@ -11,12 +11,12 @@ from tests.full_disk import no_file_larger_than
 
 
 @pytest.mark.parametrize("write", [write_checkpoint, write_tensors])
-def test_a_disk_that_takes_no_more_is_told_and_leaves_the_earlier_file(
+def test_a_full_disk_is_an_error_and_leaves_the_earlier_file(
     tmp_path: Path, write: Callable[[Path, dict[str, torch.Tensor]], None]
 ) -> None:
     path = tmp_path / "file"
     write_text(path, "earlier")
-    with no_file_larger_than(10_000), pytest.raises(AsniError, match=rf"^cannot write {path}: .*File too large"):
+    with no_file_larger_than(10_000), pytest.raises(AsniError, match=rf"write {path}: .*File too large"):
         write(path, {"weight": torch.ones(100_000)})
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
     assert path.read_text() == "earlier"
@@ -24,7 +24,7 @@ def test_a_disk_that_takes_no_more_is_told_and_leaves_the_earlier_file(
 
 def test_a_file_in_the_place_of_a_directory_is_named(tmp_path: Path) -> None:
     write_text(tmp_path / "file", "")
-    with pytest.raises(AsniError, match=rf"^cannot make the directory {tmp_path / 'file'}: File exists"):
+    with pytest.raises(AsniError, match=rf"directory {tmp_path / 'file'}: File exists"):
         write_text(tmp_path / "file" / "below", "")
 
 
@@ -33,7 +33,7 @@ def test_a_checkpoint_that_was_cut_is_refused(tmp_path: Path, length: int) -> No
     path = tmp_path / "checkpoint.pt"
     write_checkpoint(path, {"weight": torch.ones(1000)})
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(AsniError, match=r"damaged\. Remove it to train from the start again"):
+    with pytest.raises(AsniError, match=rf"{path}.*damaged"):
         read_checkpoint(path)
 
 
@@ -56,7 +56,7 @@ def test_a_link_stays_and_what_it_points_to_is_written(tmp_path: Path) -> None:
 
 def test_what_is_no_file_is_never_replaced_by_one(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(AsniError, match=r"pipe: it is a directory or a device, not a file"):
+    with pytest.raises(AsniError, match=rf"write {tmp_path / 'pipe'}.*device"):
         write_text(tmp_path / "pipe", "")
     assert (tmp_path / "pipe").is_fifo()
 
@@ -70,6 +70,6 @@ def test_a_file_has_the_rights_that_the_user_gives_to_files(tmp_path: Path) -> N
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_tensor_that_safetensors_cannot_hold_is_told(tmp_path: Path) -> None:
-    with pytest.raises(AsniError, match="safetensors cannot hold it"):
+def test_a_tensor_that_safetensors_cannot_store_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(AsniError, match=rf"{tmp_path / 'file'}.*safetensors"):
         write_tensors(tmp_path / "file", {"odd": torch.ones(2, dtype=torch.complex128)})

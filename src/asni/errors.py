@@ -1,4 +1,4 @@
-"""The one kind of error that is meant for a person to read."""
+"""The exceptions of asni, with messages for the user."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,11 +7,11 @@ MOST_LISTED = 40
 
 
 class AsniError(Exception):
-    """What was wrong, where, and what to do; the command line prints it without a traceback."""
+    """The base class: its message says what was wrong, where, and what to do. The CLI prints it without a traceback."""
 
 
 class UsageError(AsniError):
-    """The request itself is wrong: a misspelt name, a value out of range (exit status 2)."""
+    """Invalid input: a misspelt name, a value out of range (exit status 2)."""
 
 
 class StoppedError(AsniError):
@@ -19,15 +19,15 @@ class StoppedError(AsniError):
 
 
 class ElsewhereError(AsniError):
-    """Another process of the same training was stopped, and process 0 tells why."""
+    """Another process of the same training failed; process 0 reports the reason."""
 
 
 class PackError(AsniError):
-    """A packed file cannot be written as asked, or cannot be read because it is damaged or not one of ours."""
+    """A packed file cannot be written as requested, or cannot be read because it is damaged or not a packed file."""
 
 
 def unknown(kind: str, given: str, known: Iterable[str]) -> UsageError:
-    """An error that offers the nearest right name.
+    """An error that suggests the nearest known name.
 
     >>> print(unknown("recipe", "mnist-cf", ["digits-fc", "mnist-fc"]))
     no recipe 'mnist-cf'; did you mean 'mnist-fc'? (known: digits-fc, mnist-fc)

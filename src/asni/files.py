@@ -1,4 +1,4 @@
-"""Writing files so that a reader, or the next start after a crash, never sees half of one."""
+"""Reads files, and writes them atomically: no reader sees a partly written file, even after a crash."""
 
 import json
 import os
@@ -17,13 +17,13 @@ def make_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise AsniError(f"cannot make the directory {path}: {error.strerror}.") from error
+        raise AsniError(f"cannot create the directory {path}: {error.strerror}.") from error
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then rename it; on any error nothing is left behind.
+    """Let `write` fill a temporary file next to `path`, then rename it; on an error, the temporary file is removed.
 
-    A link stays, and what it points to is written.
+    If `path` is a symbolic link, its target is written.
     """
     make_directory(path.parent)
     target = Path(os.path.realpath(path))
@@ -31,7 +31,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         raise AsniError(f"cannot write {path}: it is a directory or a device, not a file.")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        # Not tempfile's, which only its owner could read.
+        # Not by tempfile, whose files only their owner can read.
         temporary.touch(exist_ok=False)
         write(temporary)
         with temporary.open("rb+") as file:
@@ -61,7 +61,7 @@ def read_json(path: Path) -> dict[str, Any]:
         if not isinstance(content, dict):
             raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:
-        raise AsniError(f"cannot read {path}: {error}. Remove its directory to do the work again.") from error
+        raise AsniError(f"cannot read {path}: {error}. Remove its directory to train again.") from error
     return content
 
 
@@ -76,7 +76,7 @@ def write_tensors(path: Path, tensors: "Mapping[str, Tensor]") -> None:
         try:
             save_file(separate, temporary)
         except (SafetensorError, KeyError) as error:
-            raise OSError(f"safetensors cannot hold it ({error})") from error
+            raise OSError(f"safetensors cannot store it ({error})") from error
 
     write_atomically(path, save)
 
@@ -88,7 +88,7 @@ def read_tensors(path: Path) -> "dict[str, Tensor]":
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise AsniError(f"cannot read {path}: {error}. Remove its directory to do the work again.") from error
+        raise AsniError(f"cannot read {path}: {error}. Remove its directory to train again.") from error
 
 
 def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
@@ -99,18 +99,18 @@ def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
             with temporary.open("wb") as file:
                 torch.save(dict(state), file)
         except RuntimeError as error:
-            # What the disk said is behind torch's own complaint about the file it could not end.
+            # torch raises an error about the incomplete file; the OSError that caused it is in its context.
             raise error.__context__ if isinstance(error.__context__, OSError) else error from None
 
     write_atomically(path, save)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """What `write_checkpoint` wrote; no code in the file is run."""
+    """Read a checkpoint of `write_checkpoint` without executing code from the file."""
     import torch
 
     try:
         return dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:
         # A damaged file can raise almost anything.
-        raise AsniError(f"cannot read {path}: it is damaged. Remove it to train from the start again.") from error
+        raise AsniError(f"cannot read {path}: it is damaged. Remove it to train from scratch.") from error

@@ -1,5 +1,6 @@
 """What cannot be trained is refused before any training starts, in one message, with status 2."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -55,15 +56,16 @@ def test_a_number_out_of_range(
 
 def test_a_batch_larger_than_the_dataset(command: Command, tmp_path: Path) -> None:
     answer = command("train", "digits-fc", "--batch-size", "1501", "--device", "cpu", "--out", str(tmp_path / "run"))
-    assert (answer.status, answer.err) == (2, "asni: batch_size = 1501 is more than the 1500 training images.\n")
+    assert answer.status == 2
+    assert re.fullmatch(r"asni: batch_size = 1501 .*1500.*\n", answer.err)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     ("network", "said"),
     [
-        ("misfits:too_few_outputs", "the network gives 9 outputs per image, but the dataset has 10 classes"),
-        ("misfits:for_larger_images", "the network cannot take images of shape (1, 8, 8)"),
+        ("misfits:too_few_outputs", r"\b9 outputs.*\b10 classes"),
+        ("misfits:for_larger_images", r"\(1, 8, 8\)"),
     ],
 )
 def test_a_network_that_does_not_fit_the_data(
@@ -75,7 +77,7 @@ def test_a_network_that_does_not_fit_the_data(
     Path("own.toml").write_text(RECIPE.format(network=network))
     answer = command("train", "own.toml", "--device", "cpu")
     assert answer.status == 2
-    assert said in answer.err
+    assert re.search(said, answer.err)
     assert not list(tmp_path.glob("runs/**/request.json"))
 
 
@@ -84,4 +86,5 @@ def test_a_file_where_the_runs_should_go(command: Command, tmp_path: Path, comma
     (tmp_path / "file").touch()
     answer = command(command_name, "digits-fc", "--device", "cpu", "--out", str(tmp_path / "file"))
     assert answer.status == 1
-    assert answer.err.startswith(f"asni: cannot make the directory {tmp_path / 'file'}")
+    assert answer.err.startswith("asni: ")
+    assert f"directory {tmp_path / 'file'}" in answer.err

@@ -67,13 +67,13 @@ def test_wrong_requests_are_refused(command: Command, tmp_path: Path) -> None:
     packed = str(tmp_path / "net.asni")
     pack({"weight": torch.eye(3)}, packed)
     assert command("train").status == 2
-    assert "leave out --method" in command("train", "digits-fc", "--from", packed, "--method", "dense").err
-    assert "holds no recipe" in command("train", "--from", packed).err
-    assert "another network" in command("train", "digits-fc", "--from", packed, "--out", str(tmp_path / "run")).err
+    assert "--method" in command("train", "digits-fc", "--from", packed, "--method", "dense").err
+    assert f"{packed} holds no recipe" in command("train", "--from", packed).err
+    assert "linear1.weight" in command("train", "digits-fc", "--from", packed, "--out", str(tmp_path / "run")).err
     (tmp_path / "bad.asni").write_bytes(b"nonsense")
     answer = command("inspect", str(tmp_path / "bad.asni"))
     assert (answer.status, answer.out) == (1, "")
-    assert "bad.asni: this is not an .asni file" in answer.err
+    assert "bad.asni: not an .asni file" in answer.err
 
 
 def test_names_are_shown_as_they_are_but_never_as_commands(command: Command, tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_names_are_shown_as_they_are_but_never_as_commands(command: Command, tmp
     assert r"\x1b[2J holds NaN, infinity" in refused
 
 
-def test_zeros_with_a_sign_are_told(command: Command, tmp_path: Path) -> None:
+def test_zeros_with_a_sign_are_reported(command: Command, tmp_path: Path) -> None:
     save_file({"weight": torch.tensor([[1.0, -0.0], [-0.0, 0.0]])}, tmp_path / "net.safetensors")
-    told = command("pack", str(tmp_path / "net.safetensors"), "-o", str(tmp_path / "net.asni")).out
-    assert "2 weights are -0.0" in told
-    assert "Add 0.0 to the weights" in told
+    printed = command("pack", str(tmp_path / "net.safetensors"), "-o", str(tmp_path / "net.asni")).out
+    assert "2 weights are -0.0" in printed
+    assert "Add 0.0" in printed

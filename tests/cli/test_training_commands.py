@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,7 +34,7 @@ def test_the_answer_to_finished_work_does_not_wait_for_torch(command: Command, t
     assert "2,920" in answer.stdout
 
 
-def test_figures_that_cannot_be_kept_are_told_without_a_traceback(command: Command, tmp_path: Path) -> None:
+def test_figures_that_cannot_be_kept_are_reported_without_a_traceback(command: Command, tmp_path: Path) -> None:
     home = tmp_path / "digits-fc--epochs-1" / "seed-0"
     home.mkdir(parents=True)
     (home / "figures").symlink_to("nowhere")
@@ -67,7 +68,7 @@ def test_a_user_s_own_recipe_with_a_misspelt_key_gets_the_nearest(command: Comma
     )
     answer = command("train", str(recipe))
     assert answer.status == 2
-    assert "training.epoch: no such key; did you mean 'epochs'?" in answer.err
+    assert re.search("training.epoch: .*'epochs'", answer.err)
 
 
 def test_imagenet_trains_from_a_folder_in_the_usual_layout(

@@ -69,7 +69,7 @@ class Hostile:
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_a_pickle_that_names_anything_else_is_not_executed(protocol: int) -> None:
-    with pytest.raises(AsniError, match=r"the pickle names .*\.system"):
+    with pytest.raises(AsniError, match=r"pickle.*\.system\b"):
         read_pickle("data_batch_1", pickle.dumps(Hostile(), protocol))
 
 
@@ -89,7 +89,7 @@ def test_a_damaged_pickle_is_named(data: bytes) -> None:
 
 
 def test_cut_records_are_named() -> None:
-    with pytest.raises(AsniError, match=r"data_batch_1\.bin was cut off"):
+    with pytest.raises(AsniError, match=r"data_batch_1\.bin.* 3,078 .* 3,073 "):
         read_records("data_batch_1.bin", bytes(3073 + 5))
 
 
@@ -108,7 +108,7 @@ def test_a_damaged_or_foreign_picture_is_named() -> None:
 
 @pytest.mark.parametrize("labels", [b"3", b"1e9", b"[256]", b'["a"]', b"{", b"null"])
 def test_labels_that_are_no_bytes_are_named(labels: bytes) -> None:
-    with pytest.raises(AsniError, match=r"train_lables\.json is not a list of labels"):
+    with pytest.raises(AsniError, match=r"train_lables\.json"):
         PICTURES.decode(pictures() | {"train_lables.json": labels})
 
 
@@ -117,5 +117,5 @@ def test_other_images_under_the_right_names_are_not_cifar10(tmp_path: Path, monk
     (tmp_path / "mine").mkdir()
     for name, data in records().items():
         (tmp_path / "mine" / name).write_bytes(data)
-    with pytest.raises(AsniError, match="not those of cifar10"):
+    with pytest.raises(AsniError, match=r"cifar10 \(SHA-256"):
         get("cifar10", tmp_path / "mine")

@@ -31,11 +31,11 @@ def test_the_first_digit_is_the_zero_of_the_source() -> None:
 
 def test_digits_need_no_folder_and_take_none(tmp_path: Path) -> None:
     assert (get("digits") / "digits.npz").is_file()
-    with pytest.raises(UsageError, match="part of the package"):
+    with pytest.raises(UsageError, match=r"digits.*folder"):
         get("digits", tmp_path)
 
 
 def test_a_misspelt_dataset_gets_the_nearest_name() -> None:
     for ask in (get, load):
-        with pytest.raises(UsageError, match="did you mean 'cifar10'"):
+        with pytest.raises(UsageError, match=r"'cifar-10'.*'cifar10'"):
             ask("cifar-10")

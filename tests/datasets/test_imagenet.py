@@ -1,5 +1,6 @@
 import logging
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def same(ours: list[tuple[Tensor, Tensor]], theirs: list[tuple[Tensor, Tensor]])
 
 
 def labels_by_shade(dataset: ImageNet) -> bool:
-    """Whether every test picture has the label that its shade tells."""
+    """Whether every test picture has the label of its shade."""
     batches = list(dataset.test_batches(2))
     shades = torch.cat([images.mean((1, 2, 3)) for images, _ in batches])
     labels = torch.cat([labels for _, labels in batches])
@@ -75,7 +76,7 @@ def test_the_cache_folder_itself_may_hold_the_pictures(folder: Path, tmp_path: P
 
 
 def test_an_unknown_place_says_what_to_do() -> None:
-    with pytest.raises(AsniError, match=r"image-net\.org, unpack it as .* asni data get imagenet --from FOLDER"):
+    with pytest.raises(AsniError, match=r"image-net\.org.*train/.*asni data get imagenet --from FOLDER"):
         load("imagenet")
 
 
@@ -121,20 +122,19 @@ def test_a_broken_training_picture_is_named_once_and_left_out(folder: Path, capl
     dataset = ImageNet(folder, workers=2)
     assert sum(len(labels) for _, labels in epoch(dataset)) == 11
     epoch(dataset)
-    (message,) = (message for message in caplog.messages if str(broken) in message)
-    assert message.endswith("training goes on without it")
+    assert sum(str(broken) in message for message in caplog.messages) == 1
 
 
 def test_a_broken_test_picture_is_an_error(folder: Path) -> None:
     (folder / "val" / CLASSES[0] / "ILSVRC2012_val_0.JPEG").write_bytes(b"")
-    with pytest.raises(AsniError, match=r"ILSVRC2012_val_0\.JPEG is not a whole JPEG"):
+    with pytest.raises(AsniError, match=r"ILSVRC2012_val_0\.JPEG"):
         list(ImageNet(folder, workers=1).test_batches(3))
 
 
 def test_a_batch_of_broken_pictures_is_an_error(folder: Path) -> None:
     for picture in (folder / "train").rglob("*.JPEG"):
         picture.write_bytes(b"")
-    with pytest.raises(AsniError, match="not one picture of a batch"):
+    with pytest.raises(AsniError, match=r"batch.*\.JPEG"):
         epoch(ImageNet(folder, workers=0))
 
 
@@ -157,10 +157,10 @@ def test_a_damaged_index_is_made_again(folder: Path, tmp_path: Path) -> None:
         assert ImageNet(folder).info.train == 12
 
 
-def test_other_numbers_of_classes_are_told(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_numbers_of_classes_give_a_warning(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         ImageNet(folder)
-    assert "3 classes, not ImageNet's 1,000" in caplog.text
+    assert re.search(f"{folder} .* 3 .* 1,000", caplog.text)
 
 
 def test_labels_of_a_flat_folder_come_from_the_solution_file(folder: Path) -> None:
@@ -190,17 +190,17 @@ def test_a_thousand_classes_are_never_numbered_by_guess(folder: Path) -> None:
     (folder / TRUTH).write_text("3\n2\n1\n")
     for number in range(997):
         (folder / "train" / f"n1{number:07}").mkdir()
-    with pytest.raises(AsniError, match=r"put its map_clsloc\.txt \(or LOC_val_solution\.csv"):
+    with pytest.raises(AsniError, match=r"map_clsloc\.txt.*LOC_val_solution\.csv"):
         ImageNet(folder)
 
 
 @pytest.mark.parametrize(
     ("truth", "message"),
     [
-        ("1\n4\n2\n", "line 2: label 4 is out of range, 1 to 3"),
-        ("0\n1\n2\n", "line 1: label 0 is out of range"),
-        ("1\n2\nx\n", "line 3: label x is out of range"),
-        ("1\n2\n", "2 labels, but there are 3 pictures"),
+        ("1\n4\n2\n", r"line 2: label 4\b.* 3\b"),
+        ("0\n1\n2\n", r"line 1: label 0\b.* 3\b"),
+        ("1\n2\nx\n", r"line 3: label x\b"),
+        ("1\n2\n", r" 2 labels.* 3\b"),
     ],
 )
 def test_wrong_labels_are_refused(folder: Path, truth: str, message: str) -> None:
@@ -213,37 +213,37 @@ def test_wrong_labels_are_refused(folder: Path, truth: str, message: str) -> Non
 def test_solutions_that_do_not_fit_are_refused(folder: Path) -> None:
     flatten(folder)
     (folder / "LOC_val_solution.csv").write_text("ImageId,PredictionString\nILSVRC2012_val_00000001,n01440764 1\n")
-    with pytest.raises(AsniError, match="has no line for ILSVRC2012_val_00000002"):
+    with pytest.raises(AsniError, match=r"LOC_val_solution\.csv.*ILSVRC2012_val_00000002"):
         ImageNet(folder)
     rows = "\n".join(f"ILSVRC2012_val_{n:08},n09999999 1" for n in (1, 2, 3))
     (folder / "LOC_val_solution.csv").write_text(f"ImageId,PredictionString\n{rows}\n")
-    with pytest.raises(AsniError, match=r"class n09999999, but .* has no folder n09999999"):
+    with pytest.raises(AsniError, match=r"class n09999999\b.*train.*n09999999"):
         ImageNet(folder)
 
 
 def test_incomplete_folders_are_refused(folder: Path) -> None:
     shutil.rmtree(folder / "train" / CLASSES[1])
-    with pytest.raises(AsniError, match=rf"train lacks 1 class folders that the other part has: {CLASSES[1]}"):
+    with pytest.raises(AsniError, match=rf"train .*missing 1 class folders.*{CLASSES[1]}"):
         ImageNet(folder)
     (folder / "train" / CLASSES[1]).mkdir()
-    with pytest.raises(AsniError, match=rf"1 class folders of .*train have no pictures: {CLASSES[1]}"):
+    with pytest.raises(AsniError, match=rf"1 class folders of .*train .*{CLASSES[1]}"):
         ImageNet(folder)
     shutil.rmtree(folder / "val" / CLASSES[0])
-    with pytest.raises(AsniError, match=rf"val lacks 1 class folders that the other part has: {CLASSES[0]}"):
+    with pytest.raises(AsniError, match=rf"val .*missing 1 class folders.*{CLASSES[0]}"):
         ImageNet(folder)
 
 
 @pytest.mark.parametrize("part", ["train", "val"])
 def test_a_part_that_is_missing_or_empty_is_refused(folder: Path, part: str) -> None:
     shutil.rmtree(folder / part)
-    with pytest.raises(AsniError, match=f"has no folder {part}; ImageNet is laid out as"):
+    with pytest.raises(AsniError, match=rf"no folder {part}\b.*train/<class>"):
         ImageNet(folder)
     (folder / part).mkdir()
-    with pytest.raises(AsniError, match=f"{part} has no (class folders|pictures)"):
+    with pytest.raises(AsniError, match=rf"{folder / part} .*train/<class>"):
         ImageNet(folder)
 
 
 def test_a_flat_folder_without_labels_says_which_file_it_needs(folder: Path) -> None:
     flatten(folder)
-    with pytest.raises(AsniError, match=rf"neither class folders nor labels; put LOC_val_solution\.csv or {TRUTH}"):
+    with pytest.raises(AsniError, match=rf"val .*LOC_val_solution\.csv.*{TRUTH}"):
         ImageNet(folder)

@@ -53,7 +53,7 @@ def test_the_test_set_comes_whole_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("augment", [None, "crop-flip"])
-def test_a_resumed_epoch_goes_on_with_the_same_batches(augment: str | None) -> None:
+def test_a_resumed_epoch_continues_with_the_same_batches(augment: str | None) -> None:
     whole, rest = train(made(), augment=augment), train(made(), augment=augment, start=2)
     assert len(rest) == 4
     assert all(torch.equal(a, b) for (a, _), (b, _) in zip(whole[2:], rest, strict=True))
@@ -96,10 +96,10 @@ def test_an_unknown_augmentation_is_refused_before_the_first_batch() -> None:
 @pytest.mark.parametrize(
     ("replaced", "message"),
     [
-        ({"train_labels": np.full(23, 10, np.uint8)}, "training set has label 10 at image 0; labels must be 0 to 9"),
-        ({"test_images": pictures(0), "test_labels": np.zeros(0, np.uint8)}, "test set is empty"),
-        ({"train_labels": np.zeros(22, np.uint8)}, "23 images but 22 labels"),
-        ({"test_images": pictures(7, size=6)}, "training images are"),
+        ({"train_labels": np.full(23, 10, np.uint8)}, r"training set.* 10 .*image 0\b.* 9\b"),
+        ({"test_images": pictures(0), "test_labels": np.zeros(0, np.uint8)}, "test set.*empty"),
+        ({"train_labels": np.zeros(22, np.uint8)}, "training set.* 23 images.* 22 labels"),
+        ({"test_images": pictures(7, size=6)}, r"\(2, 5, 5\).*\(2, 6, 6\)"),
     ],
 )
 def test_data_that_cannot_be_trained_on_is_refused(replaced: dict[str, Any], message: str) -> None:

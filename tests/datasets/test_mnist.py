@@ -32,7 +32,7 @@ def test_an_idx_file_of_images_keeps_its_shape() -> None:
     ],
 )
 def test_what_is_no_idx_file_is_refused(data: bytes) -> None:
-    with pytest.raises(AsniError, match="not an IDX file"):
+    with pytest.raises(AsniError, match="IDX"):
         read_idx(data)
 
 
@@ -45,8 +45,8 @@ def test_files_with_the_right_names_and_other_content_are_not_mnist(
     content = idx(1, content=b"a")
     for name in FILES:
         (tmp_path / "mine" / f"{name}{suffix}").write_bytes(gzip.compress(content) if suffix else content)
-    with pytest.raises(AsniError, match="train-images-idx3-ubyte has the wrong checksum"):
+    with pytest.raises(AsniError, match=r"train-images-idx3-ubyte.*MD5"):
         get("mnist", tmp_path / "mine")
     (tmp_path / "mine" / f"t10k-labels-idx1-ubyte{suffix}").unlink()
-    with pytest.raises(AsniError, match=f"there is no t10k-labels-idx1-ubyte{suffix}$"):
+    with pytest.raises(AsniError, match=f"missing t10k-labels-idx1-ubyte{suffix}$"):
         get("mnist", tmp_path / "mine")

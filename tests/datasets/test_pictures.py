@@ -61,5 +61,5 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
     sound = (tmp_path / "sound.JPEG").read_bytes()
     for content in (b"", b"no picture", sound[: len(sound) // 2]):
         (tmp_path / "broken.JPEG").write_bytes(content)
-        with pytest.raises(AsniError, match=r"broken\.JPEG is not a whole JPEG"):
+        with pytest.raises(AsniError, match=r"broken\.JPEG"):
             read_picture(tmp_path / "broken.JPEG", None)

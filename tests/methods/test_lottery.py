@@ -60,7 +60,7 @@ def test_step_k_of_the_first_round_is_where_stabilised_rounds_start(trainer: Tra
         assert run.result["steps"] == 12 - k
 
 
-def test_the_dense_training_goes_on_from_step_k_as_if_it_had_not_been_left(tmp_path: Path) -> None:
+def test_the_dense_training_continues_from_step_k_as_if_uninterrupted(tmp_path: Path) -> None:
     """With plain gradient descent, which keeps nothing but the weights from step to step."""
     recipe = small_recipe("fading", "sgd")
     recipe = recipe.model_copy(update={"training": recipe.training.model_copy(update={"momentum": 0.0})})
@@ -77,7 +77,7 @@ def test_magnitude_rewind_is_the_mask_of_the_trained_network_on_the_values_of_st
     assert run.result["steps"] == 9
 
 
-def test_magnitude_retrain_goes_on_from_the_trained_weights_for_a_full_training(trainer: Trainer) -> None:
+def test_magnitude_retrain_starts_from_the_trained_weights_for_a_full_training(trainer: Trainer) -> None:
     run = magnitude_retrain(trainer)
     assert_same_masks(run, mask_of_the_dense(trainer))
     assert_same_values(run.initial, dense(trainer).weights)
@@ -85,7 +85,7 @@ def test_magnitude_retrain_goes_on_from_the_trained_weights_for_a_full_training(
 
 
 def test_there_must_be_training_left_after_step_k(trainer: Trainer) -> None:
-    with pytest.raises(UsageError, match="no training left after step 12"):
+    with pytest.raises(UsageError, match="step 12 of 12"):
         magnitude_rewind(trainer, share=1.0)
 
 
@@ -122,13 +122,13 @@ def test_rounds_prune_the_same_percentage_and_end_exactly(total: int, share: flo
 
 def test_rounds_of_another_rate_are_not_taken_for_those_that_were_asked(trainer: Trainer) -> None:
     lottery(trainer, rate=0.6)
-    with pytest.raises(AsniError, match=r"holds another run: settings\.rate is 0\.6 there, 0\.5 now"):
+    with pytest.raises(AsniError, match=r"settings\.rate .*0\.6 .*0\.5"):
         lottery(trainer, rate=0.5)
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.2, 20.0])
 def test_a_rate_that_is_no_fraction_is_refused(rate: float, trainer: Trainer) -> None:
-    with pytest.raises(UsageError, match="rate"):
+    with pytest.raises(UsageError, match=f"rate.* {rate}"):
         lottery(trainer, rate=rate)
 
 

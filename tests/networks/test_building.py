@@ -68,14 +68,14 @@ def test_a_network_of_the_current_directory_keeps_its_own_initialisation() -> No
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("vgg12", {}, "no network 'vgg12'; did you mean 'vgg1"),
-        ("fc", {"width": 4}, "network 'fc' takes no options"),
-        ("no_such_module:net", {}, "cannot import 'no_such_module'.*No module named 'no_such_module'"),
-        ("own_broken:net", {}, "cannot import 'own_broken'.*'no_such_package'.*own_broken.py, line 1"),
-        (":net", {}, "cannot import ''"),
-        ("own_networks:tny", {}, "'tny'; did you mean 'tiny'"),
-        ("own_networks:number", {}, "is an int; it must be a function"),
-        ("own_networks:nothing", {}, "returned None; it must return a torch.nn.Module"),
+        ("vgg12", {}, "'vgg12'.*'vgg1"),
+        ("fc", {"width": 4}, "'fc'.*options"),
+        ("no_such_module:net", {}, "import 'no_such_module'.*No module named 'no_such_module'"),
+        ("own_broken:net", {}, "import 'own_broken'.*'no_such_package'.*own_broken.py, line 1"),
+        (":net", {}, "import ''"),
+        ("own_networks:tny", {}, "'tny'.*'tiny'"),
+        ("own_networks:number", {}, "'own_networks:number'.* int.*function"),
+        ("own_networks:nothing", {}, r"'own_networks:nothing'.* None.*nn\.Module"),
         ("own_networks:broken", {}, "division by zero.*own_networks.py, line 15"),
         ("own_networks:tiny", {"wide": 4}, r"\(1, 4, 4\), 3, wide=4.*unexpected keyword argument 'wide'"),
     ],
@@ -97,12 +97,12 @@ class Returns(nn.Module):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (nn.Sequential(nn.Flatten(), nn.Linear(16, 5)), "gives 5 outputs per image, but the dataset has 10 classes"),
-        (nn.Linear(16, 10), r"cannot take images of shape \(1, 4, 4\).*RuntimeError"),
-        (nn.Conv2d(1, 10, 1), r"shape \(2, 10, 4, 4\); it must be \(2, 10\)"),
-        (Returns((torch.zeros(2, 10),)), "returns a tuple; it must return one tensor"),
-        (Returns(torch.zeros(1, 10)), r"shape \(1, 10\); it must be \(2, 10\)"),
-        (Returns(torch.zeros(10)), r"shape \(10,\); it must be \(2, 10\)"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(16, 5)), "5 outputs.* 10 classes"),
+        (nn.Linear(16, 10), r"\(1, 4, 4\).*RuntimeError"),
+        (nn.Conv2d(1, 10, 1), r"\(2, 10, 4, 4\).*\(2, 10\)"),
+        (Returns((torch.zeros(2, 10),)), "tuple.*tensor"),
+        (Returns(torch.zeros(1, 10)), r"\(1, 10\).*\(2, 10\)"),
+        (Returns(torch.zeros(10)), r"\(10,\).*\(2, 10\)"),
     ],
 )
 def test_a_network_that_does_not_fit_the_classes_is_refused(model: nn.Module, message: str) -> None:
@@ -130,14 +130,14 @@ def test_checking_the_output_changes_nothing(device: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_a_network_that_cannot_take_the_images_of_a_training_is_refused(dtype: torch.dtype) -> None:
-    with pytest.raises(UsageError, match=r"cannot take images of shape .* must have the same dtype"):
+    with pytest.raises(UsageError, match=r"\(1, 4, 4\).*must have the same dtype"):
         check_output(nn.Sequential(nn.Flatten(), nn.Linear(16, 10)).to(dtype), SHAPE, 10)
 
 
 @pytest.mark.usefixtures("own")
 @pytest.mark.parametrize("name", ["frozen", "bare"])
 def test_a_network_without_anything_to_train_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match=f"network 'own_networks:{name}' has no parameter to train"):
+    with pytest.raises(UsageError, match=f"'own_networks:{name}'.*parameter"):
         build(f"own_networks:{name}", SHAPE, 3)
 
 

@@ -48,7 +48,7 @@ def test_sparse_rows_come_out_for_scipy(tmp_path: Path) -> None:
         assert bundle["half.data"].tolist() == [1.0, 3.0]
 
 
-@pytest.mark.parametrize(("name", "said"), [("missing", "cannot read .*: No such file"), ("text", "is neither .* nor")])
+@pytest.mark.parametrize(("name", "said"), [("missing", "No such file"), ("text", r"\.safetensors.*state_dict")])
 def test_what_cannot_be_packed_is_named(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / "text").write_text("hello")
     with pytest.raises(PackError, match=said) as raised:
@@ -69,7 +69,7 @@ def test_code_in_a_pickle_is_not_run(tmp_path: Path) -> None:
 
 def test_a_checkpoint_is_not_a_state_dict(tmp_path: Path) -> None:
     torch.save({"epoch": 3, "model": STATE}, tmp_path / "checkpoint.pt")
-    with pytest.raises(PackError, match=r"save model\.state_dict"):
+    with pytest.raises(PackError, match=r"checkpoint\.pt is not a state_dict"):
         pack(tmp_path / "checkpoint.pt", tmp_path / "net.asni")
 
 
@@ -99,13 +99,13 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     pack(STATE, tmp_path / "net.asni")
-    with pytest.raises(UsageError, match="did you mean 'csr'"):
+    with pytest.raises(UsageError, match=r"'crs'.*'csr'"):
         unpack(tmp_path / "net.asni", tmp_path / "out", to="crs")
 
 
 def test_sparse_rows_of_names_that_collide_are_refused(tmp_path: Path) -> None:
     pack({"a": torch.eye(3), "a.data": torch.ones(5)}, tmp_path / "net.asni")
-    with pytest.raises(PackError, match=r"two tensors would both be called a\.data"):
+    with pytest.raises(PackError, match=r"two tensors .*a\.data"):
         unpack(tmp_path / "net.asni", tmp_path / "net.npz", to="csr")
 
 

@@ -91,14 +91,14 @@ def test_a_failed_pack_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_mode_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="did you mean 'exact'"):
+    with pytest.raises(UsageError, match=r"'exat'.*'exact'"):
         pack({"weight": torch.ones(2, 2)}, tmp_path / "net.asni", mode="exat")
 
 
 @pytest.mark.parametrize("unreadable", [{0: torch.eye(3)}, {"deep": torch.ones([1] * 33)}], ids=["name", "shape"])
 def test_what_could_not_be_read_again_is_refused_before_it_is_written(tmp_path: Path, unreadable: Any) -> None:
     pack({"weight": torch.eye(3)}, tmp_path / "net.asni")
-    with pytest.raises(PackError, match=r"the name of a tensor must be a text|deep has 33 dimensions"):
+    with pytest.raises(PackError, match=r"name of a tensor .*\b0$|deep has 33 dimensions"):
         pack(unreadable, tmp_path / "net.asni")
     assert torch.equal(load(tmp_path / "net.asni")["weight"], torch.eye(3))
 

@@ -84,7 +84,7 @@ def test_code_named_in_a_file_is_imported_only_on_trust(tmp_path: Path, monkeypa
 
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "net.asni", from_torch(nn.Linear(3, 2).state_dict()), "exact", CONV2, {})
-    with pytest.raises(PackError, match="another network"):
+    with pytest.raises(PackError, match=r"does not match the network.*\.weight"):
         rebuild(tmp_path / "net.asni")
 
 
@@ -92,7 +92,7 @@ def test_a_file_of_bare_weights_cannot_be_rebuilt(tmp_path: Path) -> None:
     pack(nn.Linear(3, 2).state_dict(), tmp_path / "net.asni")
     with pytest.raises(PackError, match=r"asni\.load"):
         rebuild(tmp_path / "net.asni")
-    with pytest.raises(PackError, match="holds no recipe"):
+    with pytest.raises(PackError, match=r"net\.asni .*no recipe"):
         recipe_of(tmp_path / "net.asni")
 
 
@@ -167,7 +167,7 @@ def test_options_of_a_network_are_packed_as_they_are(runs: tuple[Path, Trainer],
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("request.json", "{}", "it holds no recipe"),
+        ("request.json", "{}", "no recipe"),
         ("request.json", '{"recipe": {}}', "missing"),
         ("result.json", '{"accuracy": 3}', "missing"),
     ],
@@ -188,7 +188,7 @@ def test_a_sparse_run_that_lost_its_mask_is_not_taken_for_a_dense_one(
     home = tmp_path / "run"
     copytree(runs[0] / "asni-1", home)
     (home / "mask.safetensors").unlink()
-    with pytest.raises(PackError, match=r"cannot read .*mask\.safetensors"):
+    with pytest.raises(PackError, match=r"mask\.safetensors"):
         pack(home, tmp_path / "net.asni", mode="amenable")
 
 

@@ -77,5 +77,5 @@ def test_what_half_rounds_to_nothing_is_no_weight(tmp_path: Path) -> None:
 
 
 def test_a_layer_that_int8_would_push_beyond_its_type_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PackError, match="wide reaches beyond float16 when it is rounded"):
+    with pytest.raises(PackError, match=r"wide .*float16"):
         pack({"wide": torch.tensor([[65504.0, 1.0]], dtype=torch.float16)}, tmp_path / "net.asni", mode="int8")

@@ -55,7 +55,7 @@ def test_the_interval_is_the_published_one_unless_the_training_is_short() -> Non
 @pytest.mark.parametrize("every", [0, -1, 11])
 def test_an_interval_that_does_not_fit_is_refused(every: int) -> None:
     model = nn.Linear(2, 2)
-    with pytest.raises(UsageError, match=f"10 steps cannot be pruned after every {every}"):
+    with pytest.raises(UsageError, match=rf"every.* 10 .* {every}\b"):
         GradualMagnitude(model, torch.optim.SGD(model.parameters()), schedule=Polynomial(0.5), steps=10, every=every)
 
 
@@ -63,7 +63,7 @@ def test_an_interval_that_does_not_fit_is_refused(every: int) -> None:
 def test_a_sparsity_that_is_no_fraction_is_refused_and_leaves_the_optimiser_alone(final: float) -> None:
     model = small_network()
     optimizer = OPTIMIZERS["sgd"](model.parameters())
-    with pytest.raises(UsageError, match="sparsity is the fraction"):
+    with pytest.raises(UsageError, match=f"sparsity.* {final}"):
         GradualMagnitude(model, optimizer, schedule=Polynomial(final), steps=2, every=1)
     train(model, optimizer, range(2))
     assert alive(model) == 98

@@ -154,10 +154,10 @@ def test_the_state_dict_brings_the_masks_back() -> None:
 
 def test_masks_of_another_network_are_refused_by_layer() -> None:
     model = nn.Linear(2, 1)
-    with pytest.raises(AsniError, match="layer 'weight' is 1x2 in the network and 1x3 there"):
+    with pytest.raises(AsniError, match=r"'weight'.*1x2.*1x3"):
         Hold(model, SGD(model.parameters(), lr=0.1), {"weight": torch.ones(1, 3, dtype=torch.bool)})
     masks = {"weight": torch.ones(1, 2, dtype=torch.bool), "head": torch.ones(1, dtype=torch.bool)}
-    with pytest.raises(AsniError, match="layer 'head' is absent in the network"):
+    with pytest.raises(AsniError, match=r"'head'.*missing"):
         Hold(model, SGD(model.parameters(), lr=0.1), masks)
 
 

@@ -82,31 +82,31 @@ def test_a_tied_weight_is_excluded_under_any_of_its_names(name: str) -> None:
 
 @pytest.mark.parametrize("where", ["include", "exclude"])
 def test_a_name_that_matches_nothing_is_an_error_with_the_nearest_one(where: str) -> None:
-    with pytest.raises(UsageError, match=r"'hed'; did you mean 'head'\?"):
+    with pytest.raises(UsageError, match=r"'hed'.*'head'"):
         prunable(Language(), **{where: ["embedding", "hed"]})
     with pytest.raises(UsageError, match="Conv3d"):
         prunable(Language(), **{where: nn.Conv3d})
 
 
 def test_nothing_left_is_an_error() -> None:
-    with pytest.raises(AsniError, match="Language has no layer that you selected"):
+    with pytest.raises(AsniError, match=r"Language .*include.*exclude"):
         prunable(Language(), include="head", exclude="head")
 
 
 def test_a_computed_weight_is_refused_unless_it_is_excluded() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)))
-    with pytest.raises(AsniError, match=r"'1\.weight' is computed from other values"):
+    with pytest.raises(AsniError, match=r"'1\.weight'.*parametrisation"):
         prunable(model)
     assert list(prunable(model, exclude="1")) == ["0.weight"]
 
 
-TOLD = [
+WITH_SPARSITY = [
     partial(method, sparsity=0.5, epochs=2, steps_per_epoch=1)
     for method in (ASNI, GMP, Magnitude, RigL, SET, Continuous)
 ]
 
 
-@pytest.mark.parametrize("method", [*TOLD, partial(STR, decay=1.0), Hold])
+@pytest.mark.parametrize("method", [*WITH_SPARSITY, partial(STR, decay=1.0), Hold])
 def test_every_pruner_takes_the_selection(method: Callable[..., Pruner]) -> None:
     first = nn.Linear(4, 8)
     model = nn.Sequential(first, nn.Linear(8, 8), nn.Linear(8, 2))
@@ -118,5 +118,5 @@ def test_every_pruner_takes_the_selection(method: Callable[..., Pruner]) -> None
         optimizer.step()
     assert list(pruner.masks) == ["1.weight", "2.weight"]
     assert torch.equal(first.weight, before)
-    if method in TOLD:
+    if method in WITH_SPARSITY:
         assert sum(int(mask.sum()) for mask in pruner.masks.values()) == 40

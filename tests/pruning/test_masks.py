@@ -70,14 +70,14 @@ def test_masks_are_nested_when_one_is_chosen_within_another(values: list[list[fl
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 def test_a_weight_that_is_not_a_number_is_refused_by_its_layer(bad: float) -> None:
-    with pytest.raises(AsniError, match=r"1 of 2 values of layer 'second'"):
+    with pytest.raises(AsniError, match=r"1 of 2 .*'second'"):
         keep_largest({"first": torch.ones(3), "second": torch.tensor([1.0, bad])}, keep=2)
 
 
 def test_more_than_there_is_cannot_be_kept() -> None:
-    with pytest.raises(AsniError, match="cannot keep 4 of 3"):
+    with pytest.raises(AsniError, match="4 of 3"):
         keep_largest({"a": torch.ones(3)}, keep=4)
-    with pytest.raises(AsniError, match="cannot keep 2 of 1"):
+    with pytest.raises(AsniError, match="2 of 1"):
         keep_largest({"a": torch.ones(3)}, keep=2, within={"a": torch.tensor([True, False, False])})
 
 
@@ -101,7 +101,7 @@ def test_a_shared_weight_is_counted_once() -> None:
 
 
 def test_a_network_without_such_layers_is_refused() -> None:
-    with pytest.raises(AsniError, match="nothing to prune"):
+    with pytest.raises(AsniError, match=r"ReLU .*prune"):
         prunable(nn.ReLU())
 
 
@@ -113,12 +113,12 @@ def test_layers_of_different_formats_are_ranked_by_their_values(coarse: torch.dt
 
 def test_a_weight_that_is_computed_from_others_is_refused_by_name() -> None:
     normed = nn.Sequential(nn.Linear(3, 2), nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)))
-    with pytest.raises(AsniError, match=r"'1.weight' is computed from other values .* Remove the parametrisation"):
+    with pytest.raises(AsniError, match=r"'1\.weight'.*parametrisation"):
         prunable(normed)
 
 
 def test_a_weight_without_a_shape_is_refused_by_name() -> None:
-    with pytest.raises(AsniError, match=r"'0.weight' has no shape yet. Pass a batch"):
+    with pytest.raises(AsniError, match=r"'0\.weight'.*shape"):
         prunable(nn.Sequential(nn.LazyLinear(3)))
 
 

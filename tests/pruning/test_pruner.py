@@ -21,9 +21,9 @@ from asni.pruning.pruner import Pruner
 from tests.training.training_by_hand import OPTIMIZERS, small_network, train
 
 STEPS = 40
-TOLD = {"asni": ASNI, "gmp": GMP, "magnitude": Magnitude, "rigl": RigL, "set": SET, "continuous": Continuous}
+WITH_SPARSITY = {"asni": ASNI, "gmp": GMP, "magnitude": Magnitude, "rigl": RigL, "set": SET, "continuous": Continuous}
 PRUNERS: dict[str, Callable[..., Pruner]] = {
-    **{name: partial(method, sparsity=0.9, epochs=4, steps_per_epoch=10) for name, method in TOLD.items()},
+    **{name: partial(method, sparsity=0.9, epochs=4, steps_per_epoch=10) for name, method in WITH_SPARSITY.items()},
     "str": partial(STR, decay=10.0, start=-8.0),
 }
 
@@ -34,7 +34,7 @@ every_optimizer = pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
 @every_optimizer
 @every_pruner
 @pytest.mark.parametrize("stop", [7, 20, 33])
-def test_a_checkpoint_goes_on_to_the_very_same_bits(name: str, optimizer_name: str, stop: int) -> None:
+def test_a_resumed_checkpoint_ends_with_the_same_bits(name: str, optimizer_name: str, stop: int) -> None:
     model = small_network()
     optimizer = OPTIMIZERS[optimizer_name](model.parameters())
     pruner = PRUNERS[name](model, optimizer)
@@ -89,15 +89,15 @@ def test_a_closure_gives_the_same_training(name: str) -> None:
     assert all(torch.equal(value, by_closure.state_dict()[key]) for key, value in plain.state_dict().items())
 
 
-@pytest.mark.parametrize("method", TOLD.values(), ids=list(TOLD))
+@pytest.mark.parametrize("method", WITH_SPARSITY.values(), ids=list(WITH_SPARSITY))
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        ({"sparsity": 97}, "sparsity is the fraction .* not 97"),
-        ({"sparsity": 0.0}, "sparsity is the fraction"),
-        ({"epochs": 0}, "epochs must be a whole number and at least 1, not 0"),
-        ({"steps_per_epoch": -1}, "steps_per_epoch must be .* not -1"),
-        ({"steps_per_epoch": 1797 / 50}, "steps_per_epoch must be a whole number .* not 35.94"),
+        ({"sparsity": 97}, r"sparsity.* 97\b"),
+        ({"sparsity": 0.0}, r"sparsity.* 0\.0\b"),
+        ({"epochs": 0}, r"^epochs.* 0\b"),
+        ({"steps_per_epoch": -1}, r"steps_per_epoch.* -1\b"),
+        ({"steps_per_epoch": 1797 / 50}, r"steps_per_epoch.* 35\.94"),
     ],
 )
 def test_nonsense_is_refused_by_name(method: Callable[..., Pruner], wrong: dict[str, float], named: str) -> None:
@@ -109,7 +109,7 @@ def test_nonsense_is_refused_by_name(method: Callable[..., Pruner], wrong: dict[
 
 @every_pruner
 def test_the_optimiser_of_another_model_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="the optimizer trains none of the prunable weights"):
+    with pytest.raises(UsageError, match=r"optimizer.*model\.parameters\(\)"):
         PRUNERS[name](small_network(), OPTIMIZERS["sgd"](small_network().parameters()))
 
 
@@ -178,7 +178,7 @@ def test_the_other_arguments_of_a_step_reach_the_optimiser() -> None:
 
 def test_an_interval_of_no_steps_is_refused() -> None:
     model = small_network()
-    with pytest.raises(UsageError, match="every is the number of steps between two updates, at least 1, not 0"):
+    with pytest.raises(UsageError, match=r"every.* 1\b.* 0\b"):
         RigL(model, OPTIMIZERS["sgd"](model.parameters()), sparsity=0.9, epochs=4, steps_per_epoch=10, every=0)
 
 
@@ -189,3 +189,23 @@ def test_gates_that_stay_soft_to_the_end_leave_what_was_asked(epochs: int, steps
     pruner = Continuous(model, optimizer, sparsity=0.9, epochs=epochs, steps_per_epoch=steps_per_epoch, search=1.0)
     train(model, optimizer, range(epochs * steps_per_epoch))
     assert sum(int(mask.sum()) for mask in pruner.masks.values()) == 10
+
+
+def test_a_pruner_tells_a_person_how_far_it_is() -> None:
+    model = nn.Linear(100, 100)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    pruner = ASNI(model, optimizer, sparsity=0.9999, epochs=4, steps_per_epoch=2)
+    assert repr(pruner) == "ASNI(epoch 0/4, 0 % pruned, 10,000 alive)"
+    for _ in range(7):
+        model(torch.randn(1, 100)).square().sum().backward()
+        optimizer.step()
+    assert repr(pruner) == "ASNI(epoch 3/4, 99.9 % pruned, 1 alive)", "99.99 % is not everything"
+
+
+@every_pruner
+def test_every_pruner_has_a_short_repr(name: str) -> None:
+    model = small_network()
+    pruner = PRUNERS[name](model, OPTIMIZERS["sgd"](model.parameters()))
+    alive = sum(int(mask.sum()) for mask in pruner.masks.values())
+    assert repr(pruner).startswith(f"{type(pruner).__name__}(")
+    assert repr(pruner).endswith(f" % pruned, {alive} alive)")

@@ -67,9 +67,9 @@ def test_a_pruned_weight_does_not_come_back_by_another_score() -> None:
 @pytest.mark.parametrize(
     ("score", "error", "said"),
     [
-        ("lamb", UsageError, "did you mean 'lamp'"),
-        (lambda name, weight: weight.sum(), UsageError, r"'0\.weight' has the shape \(\), its weights \(2, 2\)"),
-        (lambda name, weight: weight * math.nan, AsniError, r"4 of 4 values of layer '0\.weight' are NaN"),
+        ("lamb", UsageError, "'lamb'.*'lamp'"),
+        (lambda name, weight: weight.sum(), UsageError, r"'0\.weight'.* \(\).* \(2, 2\)"),
+        (lambda name, weight: weight * math.nan, AsniError, r"4 of 4 .*'0\.weight'.*NaN"),
     ],
 )
 def test_a_score_that_ranks_nothing_is_refused(score: Any, error: type[AsniError], said: str) -> None:
@@ -116,12 +116,12 @@ def test_a_fraction_is_rounded_up_but_not_for_a_rounding_error() -> None:
 def test_a_floor_that_cannot_be_kept_is_refused_with_the_numbers_and_leaves_the_optimiser_alone() -> None:
     model = two_layers([[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]])
     optimizer = SGD(model.parameters(), lr=0.1)
-    with pytest.raises(UsageError, match=r"floor = 0\.5 keeps 4 weights alive in 2 layers, but only 2 are to live"):
+    with pytest.raises(UsageError, match=r"floor = 0\.5 .* 4 .* 2 layers.* 2\b"):
         ASNI(model, optimizer, sparsity=0.75, epochs=4, steps_per_epoch=1, floor=0.5)
     assert not optimizer._optimizer_step_pre_hooks
 
 
 @pytest.mark.parametrize("floor", [-1, -0.5, 1.5, math.nan])
 def test_a_floor_that_is_neither_a_fraction_nor_a_number_is_refused(floor: float) -> None:
-    with pytest.raises(UsageError, match=f"floor .* not {floor}"):
+    with pytest.raises(UsageError, match=f"floor.* {floor}"):
         keep_largest({"a": torch.ones(4)}, 2, floor=floor)

@@ -42,7 +42,9 @@ def test_alpha_and_final_sparsity_are_each_other_s_inverse() -> None:
 
 
 @given(sparsities, lengths, st.floats(0, 1), st.floats(1e-3, 1e3))
-def test_asked_is_got_and_the_curve_only_rises(final: float, epochs: int, beta: float, gamma: float) -> None:
+def test_the_curve_only_rises_and_ends_at_the_final_sparsity(
+    final: float, epochs: int, beta: float, gamma: float
+) -> None:
     schedule = Sigmoid(final, beta, gamma)
     curve = [schedule(epoch, epochs) for epoch in range(epochs)]
     assert curve[last_pruning(epochs)] == final
@@ -96,17 +98,17 @@ def test_a_pruning_between_begin_and_end_waits_before_and_heals_after() -> None:
 
 @pytest.mark.parametrize(("begin", "end"), [(0.5, 0.5), (0.6, 0.5), (-0.1, 1), (0, 1.1)])
 def test_a_pruning_that_ends_before_it_begins_is_refused(begin: float, end: float) -> None:
-    with pytest.raises(UsageError, match=f"begin at {begin} and end at {end}"):
+    with pytest.raises(UsageError, match=f" {begin} .* {end} "):
         Polynomial(0.9, begin=begin, end=end)
 
 
 @pytest.mark.parametrize("power", [0.0, -1.0, math.inf, math.nan])
 def test_a_polynomial_without_a_power_is_refused(power: float) -> None:
-    with pytest.raises(UsageError, match=f"power .* not {power}"):
+    with pytest.raises(UsageError, match=f"power.* {power}"):
         Polynomial(0.9, power=power)
 
 
 @pytest.mark.parametrize("gamma", [0.0, -1.0, math.nan])
 def test_a_sigmoid_without_a_width_is_refused(gamma: float) -> None:
-    with pytest.raises(UsageError, match="gamma is how many epochs"):
+    with pytest.raises(UsageError, match=f"gamma.* {gamma}"):
         Sigmoid(0.9, gamma=gamma)

@@ -1,5 +1,6 @@
 """Recipes from files: a user's own, and what is said about a wrong one."""
 
+import re
 from importlib.resources import files
 from pathlib import Path
 
@@ -48,47 +49,39 @@ def test_a_users_file_needs_only_what_has_no_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("epochs = 40", "epoch = 40", "training.epoch: no such key; did you mean 'epochs'?"),
-        ("epochs = 40", "", "training.epochs: missing"),
-        ("epochs = 40", "epochs = 0", "training.epochs = 0: should be greater than or equal to 1"),
-        ("epochs = 40", "epochs = '40'", "training.epochs = '40': should be a valid integer"),
-        ("epochs = 40", "epochs = 4.5", "training.epochs = 4.5: should be a valid integer"),
-        ("lr = 1", "lr = true", "training.lr = True: should be a valid number"),
-        ('"sgd"', '"sdg"', "training.optimizer = 'sdg': should be 'adam', 'adamw' or 'sgd'"),
-        ('"sgd"', '"adam"', "training: momentum and nesterov are for optimizer = 'sgd', not 'adam'"),
-        ("momentum = 0.9", "nesterov = true", "training: nesterov = true needs a momentum above 0"),
-        ("momentum = 0.9", "delta = 0.1", "training: delta and warmup_epochs are for lr_policy = 'cosine'"),
-        ("lr = 1", "lr = 1\nlr_policy = 'cosine'\nwarmup_epochs = 40", "warmup_epochs = 40 must be below epochs = 40"),
-        ('"my_networks:tiny"', '"fc"', "network_options are for a network named by import path, not for 'fc'"),
+        ("epochs = 40", "epoch = 40", r"training\.epoch: .*'epochs'"),
+        ("epochs = 40", "", r"training\.epochs: missing"),
+        ("epochs = 40", "epochs = 0", r"training\.epochs = 0: .* 1\b"),
+        ("epochs = 40", "epochs = '40'", r"training\.epochs = '40': .*integer"),
+        ("epochs = 40", "epochs = 4.5", r"training\.epochs = 4\.5: .*integer"),
+        ("lr = 1", "lr = true", r"training\.lr = True: .*number"),
+        ('"sgd"', '"sdg"', r"training\.optimizer = 'sdg': .*'adam'.*'adamw'.*'sgd'"),
+        ('"sgd"', '"adam"', r"training: momentum.*nesterov.*'sgd'.*'adam'"),
+        ("momentum = 0.9", "nesterov = true", r"training: nesterov.*momentum"),
+        ("momentum = 0.9", "delta = 0.1", r"training: delta.*warmup_epochs.*lr_policy = 'cosine'"),
         (
-            "width = 4",
-            "width = 2026-11-16",
-            "network_options may hold texts, finite numbers, true and false, and arrays",
+            "lr = 1",
+            "lr = 1\nlr_policy = 'cosine'\nwarmup_epochs = 40",
+            r"training: warmup_epochs = 40 .* epochs = 40",
         ),
-        ("width = 4", "width = nan", "network_options may hold texts, finite numbers, true and false, and arrays"),
-        ("[pruning]", "[prunning]", "prunning: no such key; did you mean 'pruning'?"),
+        ('"my_networks:tiny"', '"fc"', r"network_options.*'fc'"),
+        ("width = 4", "width = 2026-11-16", r"network_options.*\(.*date"),
+        ("width = 4", "width = nan", r"network_options.*\(.*float"),
+        ("[pruning]", "[prunning]", r"prunning: .*'pruning'"),
         (
             'dataset = "mnist"',
             'dataset = "mnist"\nlearning_rate = 3',
-            "learning_rate: no such key (known: title, dataset, network, network_options, training, pruning, paper)",
+            r"learning_rate: .*title, dataset, network, network_options, training, pruning, paper\b",
         ),
-        (
-            'dataset = "mnist"',
-            'dataset = "mnist"\nmomentum = 3',
-            "momentum: no such key; did you mean 'training.momentum'",
-        ),
-        ('dataset = "mnist"', 'dataset = "mnist"\nname = "x"', "name: no such key"),
-        ('dataset = "mnist"', 'dataset = "mnist"\noverrides = { epochs = 2 }', "overrides: no such key"),
-        ("sparsity = 0.9", "sparsity = 90", "pruning.sparsity = 90: should be less than 1 (a fraction of the prunable"),
-        ("sparsity = 0.9", "", "pruning: needs either alpha (percent) or sparsity (fraction)"),
-        (
-            "sparsity = 0.9",
-            "alpha = 90\nsparsity = 0.9",
-            "pruning: needs either alpha (percent) or sparsity (fraction)",
-        ),
-        ("sparsity = 0.9", "alpha = 120", "pruning.alpha = 120.0: would prune 118.7% of the prunable weights"),
-        ("sparsity = 0.9", "alpha = 90\nbeta = 1\ngamma = 1e-6", "would prune 0.0% of the prunable weights"),
-        ("lr = 1", "lr = ", "not valid TOML: Invalid value (at line 9, column 6)"),
+        ('dataset = "mnist"', 'dataset = "mnist"\nmomentum = 3', r"momentum: .*'training\.momentum'"),
+        ('dataset = "mnist"', 'dataset = "mnist"\nname = "x"', r"name: no such key"),
+        ('dataset = "mnist"', 'dataset = "mnist"\noverrides = { epochs = 2 }', r"overrides: no such key"),
+        ("sparsity = 0.9", "sparsity = 90", r"pruning\.sparsity = 90: .* 1 .*fraction"),
+        ("sparsity = 0.9", "", r"pruning: .*alpha.*sparsity"),
+        ("sparsity = 0.9", "alpha = 90\nsparsity = 0.9", r"pruning: .*alpha.*sparsity"),
+        ("sparsity = 0.9", "alpha = 120", r"pruning\.alpha = 120\.0: .* 118\.7%"),
+        ("sparsity = 0.9", "alpha = 90\nbeta = 1\ngamma = 1e-6", r"pruning\.alpha = 90\.0: .* 0\.0%"),
+        ("lr = 1", "lr = ", r"TOML.*line 9, column 6"),
     ],
 )
 def test_a_wrong_file_is_refused_by_key(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -96,7 +89,7 @@ def test_a_wrong_file_is_refused_by_key(tmp_path: Path, old: str, new: str, mess
     path = write(tmp_path, OWN.replace(old, new))
     with pytest.raises(UsageError) as refusal:
         load(path)
-    assert message in str(refusal.value)
+    assert re.search(message, str(refusal.value))
     assert path in str(refusal.value)
 
 
@@ -111,13 +104,13 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
 
 
 def test_a_name_or_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no recipe 'mnist-cf'; did you mean 'mnist-fc'"):
+    with pytest.raises(UsageError, match=r"'mnist-cf'.*'mnist-fc'"):
         load("mnist-cf")
-    with pytest.raises(UsageError, match=r"no recipe file 'own\.toml'"):
+    with pytest.raises(UsageError, match=r"'own\.toml'.*mnist-fc"):
         load("own.toml")
-    with pytest.raises(UsageError, match="cannot be read: Is a directory"):
+    with pytest.raises(UsageError, match=f"{tmp_path}.*Is a directory"):
         load(f"{tmp_path}/")
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"title = '\xff'")
-    with pytest.raises(UsageError, match="not a text file in UTF-8"):
+    with pytest.raises(UsageError, match=r"binary\.toml.*UTF-8.* 9\b"):
         load(str(binary))

@@ -54,14 +54,14 @@ def test_a_variant_is_called_after_what_it_changes() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"epochs": 0}, "epochs = 0: should be greater than or equal to 1"),
-        ({"batch_size": 0}, "batch_size = 0: should be greater than or equal to 1"),
-        ({"steps_per_epoch": -1}, "steps_per_epoch = -1: should be greater"),
-        ({"lr": 0.0}, "lr = 0.0: should be greater than 0"),
-        ({"lr": float("nan")}, "lr = nan: should be a finite number"),
-        ({"sparsity": 0.0}, "sparsity = 0.0: should be greater than 0 .a fraction of the prunable weights"),
-        ({"sparsity": 1.0}, "sparsity = 1.0: should be less than 1"),
-        ({"sparsity": 120}, "sparsity = 120: should be less than 1"),
+        ({"epochs": 0}, r"epochs = 0: .* 1\b"),
+        ({"batch_size": 0}, r"batch_size = 0: .* 1\b"),
+        ({"steps_per_epoch": -1}, r"steps_per_epoch = -1: .* 1\b"),
+        ({"lr": 0.0}, r"lr = 0\.0: .* 0\b"),
+        ({"lr": float("nan")}, "lr = nan: .*finite"),
+        ({"sparsity": 0.0}, r"sparsity = 0\.0: .* 0 .*fraction"),
+        ({"sparsity": 1.0}, r"sparsity = 1\.0: .* 1\b"),
+        ({"sparsity": 120}, r"sparsity = 120: .* 1\b"),
     ],
 )
 def test_a_change_out_of_range_is_refused_by_name(change: dict[str, Any], message: str) -> None:
@@ -81,7 +81,7 @@ def test_a_scale_that_is_no_length_is_refused(scale: float) -> None:
 
 
 def test_epochs_and_scale_exclude_each_other() -> None:
-    with pytest.raises(UsageError, match=r"epochs and scale .*choose one"):
+    with pytest.raises(UsageError, match=r"epochs.*scale"):
         load("mnist-fc").override(epochs=2, scale=0.2)
 
 

@@ -88,7 +88,7 @@ def test_a_file_without_layers_is_refused(tmp_path: Path) -> None:
 def test_masks_that_do_not_fit_are_named(tmp_path: Path, mask: dict[str, np.ndarray]) -> None:
     save_file({"fc.weight": ONE}, tmp_path / "weights.safetensors")
     save_file(mask, tmp_path / "mask.safetensors")
-    with pytest.raises(AsniError, match=r"mask\.safetensors: (the mask of )?(fc|other)\.weight"):
+    with pytest.raises(AsniError, match=r"mask\.safetensors: .*(fc|other)\.weight"):
         reading.masked_weights(tmp_path)
 
 
@@ -116,13 +116,13 @@ def test_metrics_are_floats_even_where_all_of_a_column_is_whole(tmp_path: Path) 
 @pytest.mark.parametrize("epoch", ["-1", "0", "1", "1.5", "null", "NaN", "1e999", "1" + 400 * "0"])
 def test_an_epoch_that_does_not_come_after_the_one_before_is_refused(tmp_path: Path, epoch: str) -> None:
     write_metrics(tmp_path, '{"epoch": 1}', f'{{"epoch": {epoch}}}')
-    with pytest.raises(AsniError, match=r"metrics\.jsonl, line 2: the epoch is .*, not a whole number from 2 on"):
+    with pytest.raises(AsniError, match=r"metrics\.jsonl, line 2: .*epoch is .*\b2$"):
         reading.metrics(tmp_path)
 
 
 def test_a_training_has_no_epoch_before_the_first(tmp_path: Path) -> None:
     write_metrics(tmp_path, '{"epoch": -1}')
-    with pytest.raises(AsniError, match=r"line 1: the epoch is -1, not a whole number from 0 on"):
+    with pytest.raises(AsniError, match=r"line 1: .*epoch is -1.*\b0$"):
         reading.metrics(tmp_path)
 
 
@@ -160,9 +160,9 @@ def test_a_number_of_a_result_that_is_null_or_not_finite_is_nan(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"accuracy": "oops"}, "accuracy is 'oops', not a number"),
-        ({"nonzeros": True}, "nonzeros is True, not a number"),
-        ({"stage": 3}, "stage is 3, not a text"),
+        ({"accuracy": "oops"}, "accuracy is 'oops'"),
+        ({"nonzeros": True}, "nonzeros is True"),
+        ({"stage": 3}, "stage is 3"),
     ],
 )
 def test_a_value_of_a_result_that_is_something_else_is_named(

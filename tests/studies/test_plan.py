@@ -21,11 +21,11 @@ def test_what_a_recipe_excludes_is_not_prunable() -> None:
     assert part["nonzeros"] == whole["parameters"] - round(0.6 * 64 * 12)
 
 
-def test_a_layer_that_there_is_not_is_named_with_the_nearest_one() -> None:
-    with pytest.raises(UsageError, match=r"no layer '5\.weigth'; did you mean '5\.weight'\?"):
+def test_a_layer_that_does_not_exist_is_named_with_the_nearest_one() -> None:
+    with pytest.raises(UsageError, match=r"'5\.weigth'.*'5\.weight'"):
         plan(small_recipe(exclude=["5.weigth"]))
 
 
 def test_a_floor_that_cannot_be_kept_is_refused_with_the_numbers() -> None:
-    with pytest.raises(UsageError, match=r"floor = 0\.5 keeps 444 weights .* only 355"):
+    with pytest.raises(UsageError, match=r"floor = 0\.5 .*444 .*355"):
         plan(small_recipe(floor=0.5))

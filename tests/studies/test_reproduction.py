@@ -41,14 +41,14 @@ def test_rows_come_in_the_order_asked_and_once() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("13", "no row '13': the rows of the paper's Table 2 are 1 to 12"),
-        ("0", "no row '0'"),
-        ("7-5", "no row '7-5'"),
-        ("11-13", "no row '11-13'"),
-        ("x", "no row or recipe 'x'"),
-        ("mnist-cf", "did you mean 'mnist-fc'"),
-        ("digits-fc", "has no \\[paper\\] numbers"),
-        ("none.toml", "no recipe file"),
+        ("13", "row '13'.* 1 to 12"),
+        ("0", "row '0'"),
+        ("7-5", "row '7-5'"),
+        ("11-13", "row '11-13'"),
+        ("x", "row or recipe 'x'"),
+        ("mnist-cf", "'mnist-cf'.*'mnist-fc'"),
+        ("digits-fc", r"digits-fc.*\[paper\]"),
+        ("none.toml", r"none\.toml"),
     ],
 )
 def test_what_is_no_row_is_refused(asked: str, said: str) -> None:
@@ -58,7 +58,7 @@ def test_what_is_no_row_is_refused(asked: str, said: str) -> None:
 
 def test_a_recipe_of_unknown_data_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(OWN.replace("digits", "cifra10"))
-    with pytest.raises(UsageError, match="did you mean 'cifar10'"):
+    with pytest.raises(UsageError, match=r"'cifra10'.*'cifar10'"):
         chosen_rows([str(tmp_path / "own.toml")])
 
 
@@ -155,7 +155,7 @@ def test_a_damaged_number_is_named_before_anything_is_trained_and_never_shown(tm
     finish(seeds(study)[0], {"dense": 90.0, "asni-1": 12.25})
     path = seeds(study)[0].run("asni-1").directory / "result.json"
     path.write_text(path.read_text().replace("12.25", damage))
-    with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy .*Remove its directory to do the work again"):
+    with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy .*directory"):
         study.missing()
-    with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy .*Remove its directory to do the work again"):
+    with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy .*directory"):
         table(study)

@@ -72,7 +72,8 @@ def test_one_that_is_killed_is_named_too(tmp_path: Path, started: "list[subproce
             process.kill()
 
     watched = Watched(tasks, kill)
-    assert SideBySide(1, LocalProcesses("cpu")).run(tasks, watched) == {tasks[0]: "ended by SIGKILL"}
+    [reason] = SideBySide(1, LocalProcesses("cpu")).run(tasks, watched).values()
+    assert "SIGKILL" in reason
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
@@ -81,7 +82,7 @@ def test_no_process_is_left_behind_when_the_user_stops(
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
     tasks = study(tmp_path, "dense", seeds=3, epochs=9999).tasks
-    with pytest.raises(StoppedError, match="same command resumes"):
+    with pytest.raises(StoppedError, match="same command"):
         SideBySide(2, LocalProcesses("cpu")).run(tasks, Watched(tasks, lambda: os.kill(os.getpid(), stop)))
     assert len(started) == 2
     assert all(process.returncode is not None for process in started)

@@ -72,3 +72,18 @@ def test_an_option_of_sbatch_without_a_value_is_refused(command: Command, tmp_pa
     assert answer.status == 2
     assert "--slurm-option" in answer.err
     assert not (tmp_path / "runs").exists()
+
+
+def test_slurm_gets_a_job_array_that_may_be_requeued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The commands of a cluster, which keep what they are given.
+    commands = {"srun": "", "sbatch": f'cp "$1" {tmp_path}/submitted.sh; echo Submitted batch job 7'}
+    for name, does in commands.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    tasks = study(tmp_path, "dense", "asni-1", "gmp").tasks
+    jobs = Slurm(tmp_path / "slurm", partition="gpu", minutes=60, options={"gres": "gpu:1"})(tasks, 2)
+    asked = {line for line in (tmp_path / "submitted.sh").read_text().splitlines() if line.startswith("#SBATCH")}
+    wanted = ["array=0-2%2", "partition=gpu", "time=60", "gres=gpu:1", "requeue"]
+    assert asked >= {f"#SBATCH --{option}" for option in wanted}
+    assert [job.job.job_id for job in jobs] == ["7_0", "7_1", "7_2"]

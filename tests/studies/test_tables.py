@@ -107,19 +107,19 @@ def test_a_file_gets_the_format_of_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["table.xls", "table", ".md"])
 def test_a_format_that_does_not_exist_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match=r"must end with \.csv, \.json, \.md, \.tex"):
+    with pytest.raises(UsageError, match=r"--save .*\.csv, \.json, \.md, \.tex"):
         check_formats([tmp_path / name])
 
 
 def test_a_directory_is_refused_as_a_file(tmp_path: Path) -> None:
     (tmp_path / "table.md").mkdir()
-    with pytest.raises(UsageError, match="is a directory"):
+    with pytest.raises(UsageError, match=r"table\.md.* directory"):
         check_formats([tmp_path / "table.md"])
 
 
 def test_a_place_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes").touch()
-    with pytest.raises(UsageError, match=f"nothing can be written in {tmp_path}/notes"):
+    with pytest.raises(UsageError, match=rf"write .*{tmp_path}/notes\."):
         check_formats([tmp_path / "notes" / "new" / "table.md"])
 
 
@@ -130,5 +130,5 @@ def test_a_directory_that_may_not_be_written_is_refused_and_one_that_can_be_made
     # A test may run as root, who may write everywhere.
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "locked")
     check_formats([tmp_path / "new" / "table.md"])
-    with pytest.raises(UsageError, match=r"nothing can be written in .*locked"):
+    with pytest.raises(UsageError, match=r"write .*/locked\."):
         check_formats([tmp_path / "locked" / "new" / "table.md"])

@@ -135,7 +135,7 @@ def test_bf16_is_another_training_with_the_same_nonzeros(tmp_path: Path) -> None
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
 @pytest.mark.parametrize("device", ["cpu", "auto"])
 def test_fp16_without_cuda_is_refused(device: str) -> None:
-    with pytest.raises(UsageError, match="fp16 needs a CUDA device"):
+    with pytest.raises(UsageError, match=r"fp16.*CUDA"):
         make_fabric(device, precision="fp16")
 
 

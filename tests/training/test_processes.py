@@ -35,23 +35,23 @@ def _one_of_two(rank: int, port: int) -> None:
     fabric = make_fabric("cpu")
     assert (fabric.global_rank, fabric.world_size) == (rank, 2)
     different_masks_are_refused_by_both(fabric)
-    an_error_of_one_is_told_by_process_0(fabric)
+    an_error_of_one_is_reported_by_process_0(fabric)
     a_batch_without_a_share_for_everyone_is_refused(fabric)
 
 
 def different_masks_are_refused_by_both(fabric: Fabric) -> None:
     model = nn.Linear(4, 1)
     hold = Hold(model, torch.optim.SGD(model.parameters(), lr=0.1), {"weight": torch.ones(1, 4, dtype=torch.bool)})
-    with pytest.raises(AsniError, match="the ranks hold different masks"):
+    with pytest.raises(AsniError, match="different masks"):
         hold.masks = {"weight": torch.arange(4).view(1, 4) != fabric.global_rank}
     assert hold.masks["weight"].all(), "a refused mask must not be applied"
 
 
-def an_error_of_one_is_told_by_process_0(fabric: Fabric) -> None:
+def an_error_of_one_is_reported_by_process_0(fabric: Fabric) -> None:
     here = AsniError if fabric.is_global_zero else ElsewhereError
-    with pytest.raises(here, match="broken") as told:
+    with pytest.raises(here, match="broken") as raised:
         fail_in_process_1(fabric)
-    assert type(told.value) is here
+    assert type(raised.value) is here
 
 
 def fail_in_process_1(fabric: Fabric) -> None:
@@ -62,19 +62,19 @@ def fail_in_process_1(fabric: Fabric) -> None:
 
 def a_batch_without_a_share_for_everyone_is_refused(fabric: Fabric) -> None:
     experiment = Experiment(recipes.load("digits-fc").override(batch_size=1), 0, "fp32", Path("runs"))
-    with pytest.raises(UsageError, match="batch_size = 1 cannot be shared by 2 processes"):
+    with pytest.raises(UsageError, match=r"batch_size = 1\b.*2 processes"):
         Trainer(experiment, fabric, Progress(quiet=True))
 
 
 def test_devices_that_torchrun_did_not_start_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"TORCHELASTIC_RUN_ID": "1", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "4"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="torchrun has started 2 processes here, so --devices 3 cannot be had"):
+    with pytest.raises(UsageError, match=r"torchrun .*2 processes.*--devices 3"):
         make_fabric("cpu", devices=3)
 
 
 def test_a_device_that_is_not_there_is_refused() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device here")
-    with pytest.raises(UsageError, match="cannot train on 1 x 'cuda'"):
+    with pytest.raises(UsageError, match="1 x 'cuda'"):
         make_fabric("cuda")

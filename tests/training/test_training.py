@@ -1,5 +1,4 @@
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -102,13 +101,13 @@ def test_finished_work_is_not_done_again(investigation: Path) -> None:
 
 def test_a_directory_with_another_request_is_refused_by_the_difference(investigation: Path) -> None:
     other = short_digits().model_copy(update={"title": "another"})
-    with pytest.raises(AsniError, match=r"recipe\.title is .* there, 'another' now"):
+    with pytest.raises(AsniError, match=r"recipe\.title .*'another'"):
         METHODS["dense"].train(trainer(investigation, other))
 
 
 def test_a_second_process_in_the_same_directory_is_refused(tmp_path: Path) -> None:
     run = experiment(tmp_path).run("dense")
-    with run.locked(), pytest.raises(AsniError, match="another process is training in"):
+    with run.locked(), pytest.raises(AsniError, match=f"another process .*{run.directory}"):
         METHODS["dense"].train(trainer(tmp_path))
 
 
@@ -132,21 +131,21 @@ def test_a_checkpoint_of_something_else_is_named(tmp_path: Path, foreign: dict[s
     with pytest.raises(StoppedError):
         METHODS["asni-1"].train(trainer(tmp_path, progress=StopAfter(40)))
     write_checkpoint(experiment(tmp_path).run("asni-1").checkpoint, foreign)
-    with pytest.raises(AsniError, match=r"checkpoint\.pt does not fit .*Remove it to train from the start again"):
+    with pytest.raises(AsniError, match=r"asni-1/checkpoint\.pt does not match"):
         METHODS["asni-1"].train(trainer(tmp_path))
 
 
 def test_a_result_of_something_else_is_named(tmp_path: Path) -> None:
     run = METHODS["dense"].train(trainer(tmp_path, short_digits(1)))
     write_json(run.directory / "result.json", {"accuracy": 100.0})
-    with pytest.raises(AsniError, match=r"result\.json: epochs, nonzeros, .* missing.*Remove its directory"):
+    with pytest.raises(AsniError, match=r"result\.json: epochs, nonzeros, .* missing"):
         _ = run.result
 
 
 @pytest.mark.parametrize("step", [1, 30, 31, 75, 120])
-def test_ctrl_c_keeps_the_work_and_says_how_to_go_on(tmp_path: Path, investigation: Path, step: int) -> None:
+def test_ctrl_c_keeps_the_work_and_says_how_to_resume(tmp_path: Path, investigation: Path, step: int) -> None:
     epoch = (step - 1) // 30 + 1
-    with pytest.raises(StoppedError, match=rf"stopped in epoch {epoch} of 4 .*resumes in epoch {epoch}"):
+    with pytest.raises(StoppedError, match=rf"epoch {epoch} of 4 .*resume in epoch {epoch}\b"):
         METHODS["asni-1"].train(trainer(tmp_path, progress=StopAfter(step)))
     resumed = METHODS["asni-1"].train(trainer(tmp_path))
     undisturbed = experiment(investigation).run("asni-1")
@@ -180,7 +179,7 @@ def test_a_loss_that_turns_nan_names_epoch_and_step_and_keeps_the_checkpoint(tmp
     def poisoned(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
         return Poisoned(model, optimizer)
 
-    with pytest.raises(AsniError, match=r"the loss of broken is nan in epoch 2, step 11\. The checkpoint .* is kept"):
+    with pytest.raises(AsniError, match=r"loss of broken is nan in epoch 2, step 11\. .*checkpoint .*/broken"):
         trainer(tmp_path).train("broken", poisoned)
     checkpoint = torch.load(experiment(tmp_path).run("broken").checkpoint, weights_only=True)
     assert len(checkpoint["metrics"]) == 1
@@ -188,17 +187,17 @@ def test_a_loss_that_turns_nan_names_epoch_and_step_and_keeps_the_checkpoint(tmp
     assert not (experiment(tmp_path).home / "broken" / "result.json").exists()
 
 
-def test_nan_weights_at_a_pruning_are_told_as_a_loss_too(tmp_path: Path) -> None:
+def test_nan_weights_at_a_pruning_are_reported_as_a_loss_too(tmp_path: Path) -> None:
     recipe = short_digits().override(lr=1e30)
-    with pytest.raises(AsniError, match=re.compile(r"the loss of asni-1 is (nan|inf) in epoch 1, step \d+\. Try")):
+    with pytest.raises(AsniError, match=r"loss of asni-1 is (nan|inf) in epoch 1, step \d+\. .*--lr"):
         METHODS["asni-1"].train(trainer(tmp_path, recipe))
 
 
 def test_a_batch_larger_than_the_data_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="batch_size = 1501 is more than the 1500 training images"):
+    with pytest.raises(UsageError, match=r"batch_size = 1501 .*1500"):
         trainer(tmp_path, short_digits().override(batch_size=1501))
 
 
 def test_a_sparsity_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a sparsity of 0.999999 leaves none of 50,200 weights"):
+    with pytest.raises(UsageError, match=r"0\.999999 .*50,200"):
         METHODS["str"].train(trainer(tmp_path, short_digits().override(sparsity=0.999999)))

@@ -1,4 +1,8 @@
-"""The command line: parses, calls, prints. What takes long to import is imported by the command that needs it."""
+"""The command line. Slow imports are deferred to the commands that need them.
+
+Results go to standard output, progress and errors to standard error. Exit status: 0 done, 1 failed, 2 wrong usage,
+130 stopped by Ctrl-C. An `AsniError` is printed without a traceback; a traceback is a bug.
+"""
 
 import os
 import sys
@@ -11,7 +15,7 @@ from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError
 from asni.training.processes import is_lost_peer, rank
 
 app = typer.Typer(
-    help="Sparse networks in one round of training, and the 2L numbers they can be trained from again.",
+    help="Train sparse networks in one round, and train them again from an initialisation of two numbers per layer.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -31,7 +35,7 @@ app.command()(packing.inspect)
 
 
 def main() -> None:
-    """Run a command; a user's mistake is a message and a status, never a traceback."""
+    """Run a command; user errors print a message and set the exit status, without a traceback."""
     try:
         app()
     except UsageError as error:
@@ -41,7 +45,7 @@ def main() -> None:
     except AsniError as error:
         _fail(error, status=1)
     except OSError as error:
-        # A disk that is full, a directory that is not ours: the machine's answer says enough.
+        # Such as a full disk or a missing permission: the message of the system is clear enough.
         _fail(AsniError(str(error)), status=1)
     except RuntimeError as error:
         if not is_lost_peer(error):
@@ -51,21 +55,21 @@ def main() -> None:
 
 def _fail(error: AsniError, status: int) -> None:
     if rank() > 0 and isinstance(error, UsageError | StoppedError | ElsewhereError):
-        # Process 0 has the same to say, and its status is that of the whole training.
+        # Process 0 reports the same error, and its status is that of the whole training.
         sys.exit(0)
     print(f"asni: {_who()}{_printable(str(error))}", file=sys.stderr)
     sys.exit(status)
 
 
 def _printable(text: str) -> str:
-    """A name out of a file may hold characters that command a terminal."""
+    """Escape control characters, which names read from a file may contain."""
     return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
 
 
 def _fail_without_peer() -> NoReturn:
     print(
         f"asni: {_who()}another process of this training was lost. "
-        "The same command resumes from the last finished epoch.",
+        "Run the same command to resume from the last finished epoch.",
         file=sys.stderr,
         flush=True,
     )

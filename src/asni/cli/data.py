@@ -1,4 +1,4 @@
-"""Datasets on this machine."""
+"""The command that fetches datasets."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,9 +16,9 @@ def data() -> None:
 @app.command()
 def get(
     name: Annotated[str, typer.Argument(metavar="NAME", help="digits, mnist, cifar10 or imagenet.")],
-    source: Annotated[Path | None, typer.Option("--from", help="A folder that holds the files already.")] = None,
+    source: Annotated[Path | None, typer.Option("--from", help="A folder that already holds the files.")] = None,
 ) -> None:
-    """Fetch a dataset, verify it, and keep it in the cache folder (or in ASNI_DATA, where that is set).
+    """Fetch a dataset, verify it, and store it in the cache folder, or in ASNI_DATA if that is set.
 
     Example: asni data get mnist
     """

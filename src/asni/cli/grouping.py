@@ -1,4 +1,4 @@
-"""Options that several commands share as one parameter: declared once, spelt out for typer."""
+"""Groups of options that several commands share: declared once as one parameter, expanded for typer."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -9,20 +9,20 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 @dataclass(frozen=True)
 class Group:
-    """Marks a parameter that stands for several options: the type and default of each, and what is made of them."""
+    """Marks a parameter that stands for several options: their types and defaults, and what builds it from them."""
 
     options: Mapping[str, tuple[Any, Any]]
     build: Callable[..., Any]
 
 
 def group_of(cls: type) -> Group:
-    """The fields of a dataclass, whose types are annotated as typer's parameters are."""
+    """The fields of a dataclass as options; their types are annotated like typer parameters."""
     types = get_type_hints(cls, include_extras=True)
     return Group({field.name: (types[field.name], field.default) for field in fields(cls)}, cls)
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with its grouped parameters spelt out, so that typer sees single options."""
+    """Expand the grouped parameters of a command, so that typer sees single options."""
     hints = get_type_hints(command, include_extras=True)
     groups = {
         name: mark
@@ -33,7 +33,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     }
 
     @wraps(command)
-    def spelt_out(**options: Any) -> None:
+    def expanded(**options: Any) -> None:
         grouped = {
             name: group.build(**{option: options.pop(option) for option in group.options})
             for name, group in groups.items()
@@ -47,6 +47,6 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         parameters += [
             inspect.Parameter(each, kind, default=default, annotation=hint) for each, (hint, default) in single.items()
         ]
-    spelt_out.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    spelt_out.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return spelt_out
+    expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return expanded

@@ -11,28 +11,29 @@ from asni.recipes.recipe import Overrides
 
 RUNS = Path("runs")
 
-RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or your own .toml.")]
+RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or a .toml file.")]
 OptionalRecipe = Annotated[
-    str | None, typer.Argument(metavar="RECIPE", help="As for `asni plan`; --from brings its own.")
+    str | None,
+    typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or a .toml file. Optional with --from."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides the initial values and the order of the data.")]
-Seeds = Annotated[int, typer.Option(min=1, help="How many seeds, from 0 on.")]
-Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="Where to train.")]
-Devices = Annotated[int, typer.Option(min=1, help="How many processes train one network, each on its own device.")]
-PrecisionName = Annotated[Literal["fp32", "bf16", "fp16"], typer.Option(help="fp32, or autocast to a half format.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the initial values and the data order.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds to train, starting from 0.")]
+Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="The device to train on.")]
+Devices = Annotated[int, typer.Option(min=1, help="Number of devices that train one network, one process each.")]
+PrecisionName = Annotated[Literal["fp32", "bf16", "fp16"], typer.Option(help="fp32, or autocast to bf16 or fp16.")]
 Root = Annotated[Path, typer.Option("--out", help="The directory for runs and figures.")]
-TrustCode = Annotated[bool, typer.Option("--trust-code", help="Import the network that a file names as its own code.")]
+TrustCode = Annotated[bool, typer.Option("--trust-code", help="Allow importing network code that the file names.")]
 Save = Annotated[
     list[Path] | None,
     typer.Option(
-        "--save", metavar="FILE", help="Write the table there too: .csv, .json, .md or .tex. May be repeated."
+        "--save", metavar="FILE", help="Also write the table to this .csv, .json, .md or .tex file. May be repeated."
     ),
 ]
 
 
 def _overrides(*names: str) -> Group:
-    """What a variant may change in its recipe, as options."""
+    """Options for the values of a recipe that a variant may change."""
     types, fields = get_type_hints(Overrides), Overrides.model_fields
     helps = {name: fields[name].description or "" for name in names or fields}
     return Group(

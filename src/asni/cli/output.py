@@ -1,4 +1,4 @@
-"""What a command prints: a table for a person, JSON for a program."""
+"""Print results as a table or as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from asni.studies.tables import save
 
 
 def show(table: AnyTable, files: Sequence[Path], *, as_json: bool, rows: object = None) -> None:
-    """One table in every way that was asked; for a program its rows, or the single ones that they were made of.
+    """Print a table, or as JSON its rows (or the `rows` given instead), and save it to `files`.
 
-    It is printed before it is saved: a file that cannot be written loses nothing.
+    It is printed first, so that nothing is lost if a file cannot be written.
     """
     if as_json:
         print_json(table.rows if rows is None else rows)
@@ -35,13 +35,13 @@ def print_json(value: object) -> None:
 
 
 def print_table(headings: list[str], rows: list[list[str]], names: Sequence[bool] = (True,)) -> None:
-    """Names stand on the left; the first column is names and the others are numbers, unless it is said."""
+    """Print a table; `names` marks the columns of names, which are left-aligned (default: only the first)."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading, name in zip_longest(headings, names, fillvalue=False):
         table.add_column(str(heading), justify="left" if name else "right", no_wrap=True)
     for row in rows:
         # As plain text: a name may look like markup.
         table.add_row(*map(Text, row))
-    # A narrow window may wrap a long line, but no number is ever cut.
+    # A narrow terminal wraps long lines, but numbers are never truncated.
     wide = Console(width=1000)
     Console(width=wide.measure(table).maximum, highlight=False).print(table)

@@ -1,4 +1,4 @@
-"""Small files: pack a network, unpack it, look inside."""
+"""The commands that pack, unpack and inspect networks."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,16 +17,18 @@ PackedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A packed netwo
 
 
 def pack(
-    source: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run, a .safetensors file or a state_dict.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run directory, a .safetensors file or a state_dict.")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
     mode: Annotated[
         Literal["exact", "half", "int8", "amenable"],
-        typer.Option(help="Bit for bit, rounded, or only what training starts from: masks, signs, 2 numbers a layer."),
+        typer.Option(help="exact: bit for bit. half, int8: rounded. amenable: masks, signs and two numbers per layer."),
     ] = "exact",
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a sparse network as one small file.
+    """Pack a sparse network into one small file.
 
     Example: asni pack runs/mnist-fc/seed-0/asni-1 -o net.asni
     """
@@ -48,7 +50,8 @@ def unpack(
     file: PackedFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
     to: Annotated[
-        Literal["safetensors", "csr"], typer.Option(help="Dense tensors, or sparse rows for SciPy in an .npz.")
+        Literal["safetensors", "csr"],
+        typer.Option(help="safetensors: dense tensors. csr: compressed sparse rows for SciPy, in an .npz file."),
     ] = "safetensors",
 ) -> None:
     """Write the tensors of a packed network in another format.
@@ -62,7 +65,7 @@ def unpack(
 
 
 def inspect(file: PackedFile, as_json: AsJson = False) -> None:
-    """What a packed network holds, what each part takes, and how near the entropy limit that is.
+    """Show the layers of a packed network, the size of each part, and how close it is to the entropy limit.
 
     Example: asni inspect net.asni
     """
@@ -104,16 +107,18 @@ def _print_summary(file: Path, inspection: "Inspection") -> None:
         print(f"{inspection.ratio:.4f} times the entropy of {what}, which is {inspection.entropy_bytes:,.0f} bytes")
     if inspection.minus_zeros:
         print(
-            f"{inspection.minus_zeros:,} weights are -0.0, as a product with a mask leaves them, and are kept so. "
-            "Add 0.0 to the weights before packing, and the file gets smaller."
+            f"{inspection.minus_zeros:,} weights are -0.0, as after multiplying by a mask, and are stored as values. "
+            "Add 0.0 to the weights before packing to make the file smaller."
         )
     if errors := [layer.error for layer in inspection.layers if layer.error]:
         largest, relative = (max(error[key] for error in errors) for key in ("max", "rms"))
-        print(f"rounding: largest error {largest:.3g}, at most {100 * relative:.3g} % of a layer's root mean square")
+        print(
+            f"rounding: largest error {largest:.3g}, root mean square error at most {100 * relative:.3g} % in a layer"
+        )
 
 
 def _shown(value: object) -> str:
-    """A file may hold any characters, a terminal should not get them all."""
+    """Escape control characters, which a file may contain."""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return text if text.isprintable() else ascii(text)
 

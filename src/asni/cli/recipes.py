@@ -1,4 +1,4 @@
-"""Looking before training: the recipes and their plans."""
+"""The commands that list recipes and methods, and show a plan before training."""
 
 from dataclasses import asdict
 
@@ -13,7 +13,7 @@ from asni.studies.tables import hundredths, number
 
 
 def recipes(as_json: AsJson = False) -> None:
-    """The recipes, with their sizes and the paper's row.
+    """List the recipes, with their sizes and their rows in the paper.
 
     Example: asni recipes
     """
@@ -23,7 +23,7 @@ def recipes(as_json: AsJson = False) -> None:
         print_json([{**facts, "paper": paper[facts["recipe"]]} for _, facts in listed])
         return
     print_table(
-        ["recipe", "parameters", "epochs", "steps", "batch", "nonzeros", "in the paper", "row"],
+        ["recipe", "parameters", "epochs", "steps", "batch", "nonzeros", "paper's nonzeros", "paper's row"],
         [
             [
                 recipe.name,
@@ -37,7 +37,7 @@ def recipes(as_json: AsJson = False) -> None:
 
 
 def methods(as_json: AsJson = False) -> None:
-    """The methods, with the paper of each and the number of trainings that it takes.
+    """List the methods, with the paper and the number of trainings of each.
 
     Example: asni methods
     """
@@ -62,13 +62,13 @@ def methods(as_json: AsJson = False) -> None:
         ],
         names=(True, True, True, False, False, False),
     )
-    print("task 1: an accurate sparse network. task 2: one that can be trained from its start.")
-    print("ImageNet %: the paper's top-1 of ResNet-50 with 80 % of its parameters pruned.")
+    print("task 1: an accurate sparse network. task 2: a sparse network that can be trained from its initialisation.")
+    print("ImageNet %: top-1 accuracy in the paper, for ResNet-50 with 80 % of its parameters pruned.")
 
 
 @with_options
 def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
-    """The schedule epoch by epoch, steps and final nonzeros, before any training.
+    """Show the size, the steps and the pruning schedule of a recipe, without training.
 
     Example: asni plan mnist-fc --epochs 10
     """

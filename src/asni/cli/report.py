@@ -1,4 +1,4 @@
-"""A page about runs: as a file, or served while trainings go on."""
+"""The command that writes or serves the report."""
 
 import sys
 from pathlib import Path
@@ -11,17 +11,17 @@ from asni.errors import UsageError
 
 
 def report(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Every run below it is shown.")] = RUNS,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write, else report.html.")] = None,
-    serve: Annotated[bool, typer.Option(help="Show it on localhost and follow trainings that go on.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="For --serve; 0: any that is free.")] = 0,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory to search for runs.")] = RUNS,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write. Default: report.html.")] = None,
+    serve: Annotated[bool, typer.Option(help="Serve the page on localhost and follow running trainings.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port for --serve; 0 chooses a free one.")] = 0,
 ) -> None:
-    """Write one HTML file about all runs below a directory: tables, figures, schedules, commands.
+    """Write an HTML report of all runs below a directory: tables, figures, schedules and commands.
 
     Example: asni report runs -o report.html
     """
     if serve and out is not None:
-        raise UsageError("--serve shows the page and writes no file: leave out --out, or --serve.")
+        raise UsageError("--serve writes no file and cannot be combined with --out. Leave out one of them.")
     if serve:
         _serve(directory, port)
     else:
@@ -48,8 +48,8 @@ def _serve(directory: Path, port: int) -> None:
 
     collect(directory)
     with server(directory, port) as listening:
-        print(f"http://127.0.0.1:{listening.server_port}/  (Ctrl-C ends)", flush=True)
+        print(f"http://127.0.0.1:{listening.server_port}/  (Ctrl-C to stop)", flush=True)
         try:
             listening.serve_forever()
         except KeyboardInterrupt:
-            print("ended", file=sys.stderr)
+            print("stopped", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Studies: several trainings that belong together, and one table of them."""
+"""The commands that train several runs and show them in one table."""
 
 import sys
 from typing import Annotated
@@ -39,7 +39,7 @@ def investigate(
     out: Root = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Train dense, ASNI-I, ASNI-II and the original-initialisation control: one table, and figures.
+    """Train dense, ASNI-I, ASNI-II and the original-initialisation control; print a table and draw figures.
 
     Example: asni investigate digits-fc
     """
@@ -63,7 +63,10 @@ def reproduce(
     where: Where,
     rows: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ROWS", help="Such as 1 5-7 mnist-fc, or your own .toml. Else all of MNIST and CIFAR."),
+        typer.Argument(
+            metavar="ROWS",
+            help="Rows, recipes or .toml files, such as 1 5-7 mnist-fc. Default: all MNIST and CIFAR rows.",
+        ),
     ] = None,
     seeds: Seeds = 1,
     precision: PrecisionName = "fp32",
@@ -71,9 +74,9 @@ def reproduce(
     save: Save = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train rows of the paper's Table 2, all four variants: one table, with the paper's numbers beside ours.
+    """Train rows of the paper's Table 2, all four variants, and print the results next to the paper's.
 
-    Finished work is never repeated. After a stop or a kill, the same command resumes.
+    Finished runs are not repeated. To resume an interrupted study, run the same command again.
 
     Example: asni reproduce 1 5-7 --scale 0.2 --jobs 2 --save table.md
     """
@@ -93,15 +96,19 @@ def compare(
     recipe: RecipeName,
     changes: Changes,
     where: Where,
-    methods: Annotated[str | None, typer.Option(help="Names with commas between them, else all of them.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Comma-separated names from `asni methods`. Default: all.")
+    ] = None,
     seeds: Seeds = 1,
-    seed: Annotated[int | None, typer.Option(min=0, help="This one alone, instead of --seeds from 0 on.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Train only this seed, instead of --seeds.")] = None,
     precision: PrecisionName = "fp32",
     out: Root = RUNS,
     save: Save = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a recipe with several methods, down to the same nonzeros: one table. Finished work is never repeated.
+    """Train a recipe with several methods to the same number of nonzeros, and print a table.
+
+    Finished runs are not repeated. To resume an interrupted study, run the same command again.
 
     Example: asni compare digits-fc --methods dense,asni-1,asni-2,snip,random --seeds 3
     """
@@ -121,6 +128,6 @@ def compare(
 def _train(study: Study, executor: Executor) -> Failures:
     if not study.missing():
         if rank() == 0:
-            print(f"already done: nothing was trained, this is what {study.root} holds", file=sys.stderr)
+            print(f"already done: nothing to train, showing the results in {study.root}", file=sys.stderr)
         return {}
     return train_missing(study, executor)

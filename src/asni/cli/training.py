@@ -1,4 +1,4 @@
-"""Training one method."""
+"""The command that trains one method."""
 
 from pathlib import Path
 from typing import Annotated
@@ -31,7 +31,7 @@ from asni.training.processes import make_fabric, rank
 def train(
     changes: Changes,
     recipe: OptionalRecipe = None,
-    method: Annotated[str, typer.Option(help="dense, asni-1 (ASNI-I), or any other of `asni methods`.")] = "asni-1",
+    method: Annotated[str, typer.Option(help="A name from `asni methods`, such as dense or asni-1.")] = "asni-1",
     seed: Seed = 0,
     device: Device = "auto",
     devices: Devices = 1,
@@ -39,7 +39,7 @@ def train(
     out: Root = RUNS,
     start: Annotated[
         Path | None,
-        typer.Option("--from", help="Train what a packed file holds, by its own recipe unless one is named."),
+        typer.Option("--from", help="Start from a packed file, with its own recipe unless RECIPE is given."),
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for a run that another process is training, instead of failing.")
@@ -47,7 +47,7 @@ def train(
     trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a recipe with one method. After a stop or a kill, the same command resumes.
+    """Train a recipe with one method. To resume an interrupted training, run the same command again.
 
     Example: asni train mnist-fc --method asni-1 --seed 1
     """
@@ -58,7 +58,9 @@ def train(
     if method not in METHODS:
         raise unknown("method", method, METHODS)
     if start is not None and (method != "asni-1" or changes["sparsity"] is not None):
-        raise UsageError("--from trains the weights of the file as they are: leave out --method and --sparsity.")
+        raise UsageError(
+            "--from trains the weights of the file without further pruning: leave out --method and --sparsity."
+        )
     asked = _recipe(recipe, start, trust_code).override(**changes)
     experiment = Experiment(asked, seed, precision, out)
     fabric = make_fabric(device, devices, precision)
@@ -79,5 +81,5 @@ def _recipe(name: str | None, start: Path | None, trust_code: bool) -> Recipe:
     if name is not None:
         return load(name)
     if start is None:
-        raise UsageError("which recipe? Name one of `asni recipes`, or a packed file with --from.")
+        raise UsageError("no recipe given. Name one of `asni recipes`, or a packed file with --from.")
     return recipe_of(start, trust_code=trust_code)

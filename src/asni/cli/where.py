@@ -19,22 +19,26 @@ class Places:
 
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="How many runs train side by side; they share the cores. Default 1; on Slurm, all."),
+        typer.Option(
+            min=1, help="Number of runs to train in parallel; they share the cores. Default: 1; on Slurm, all."
+        ),
     ] = None
     device: Device = "auto"
     devices: Devices = 1
-    executor: Annotated[Literal["local", "slurm"], typer.Option(help="This machine, or a cluster.")] = "local"
-    slurm_partition: Annotated[str | None, typer.Option(help="For --executor slurm.")] = None
-    slurm_time: Annotated[int, typer.Option(min=1, help="Minutes after which a run is queued again to resume.")] = 1440
+    executor: Annotated[Literal["local", "slurm"], typer.Option(help="Train on this machine, or on a cluster.")] = (
+        "local"
+    )
+    slurm_partition: Annotated[str | None, typer.Option(help="The Slurm partition to submit to.")] = None
+    slurm_time: Annotated[int, typer.Option(min=1, help="Minutes after which a run is requeued to resume.")] = 1440
     slurm_option: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Any other of sbatch, such as gres=gpu:1. May be repeated."),
+        typer.Option(metavar="KEY=VALUE", help="Another sbatch option, such as gres=gpu:1. May be repeated."),
     ] = None
 
     def executor_for(self, out: Path) -> Executor:
         """The executor that these options ask for."""
         if self.devices > 1 and (self.executor == "slurm" or self.jobs not in (None, 1)):
-            raise UsageError("--devices trains one network in several processes: leave out --jobs and --executor.")
+            raise UsageError("--devices cannot be combined with --jobs or --executor slurm. Leave out one of them.")
         if self.executor == "slurm":
             return self._slurm(out)
         if self.jobs in (None, 1):

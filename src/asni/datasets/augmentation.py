@@ -19,8 +19,8 @@ class CropFlip:
 
     @classmethod
     def draw(cls, count: int, *, seed: int, epoch: int) -> "CropFlip":
-        """The draws of a whole epoch, so that a resumed epoch or another rank sees the same ones."""
-        # The third number keeps these draws apart from the permutation of the same seed and epoch.
+        """Draw for a whole epoch at once, so that a resumed epoch or another rank gets the same values."""
+        # The third number makes these draws independent of the permutation of the same seed and epoch.
         random = np.random.default_rng((seed, epoch, 1))
         rows, columns = random.integers(0, 2 * PADDING + 1, (2, count), dtype=np.uint8)
         return cls(rows, columns, random.integers(0, 2, count, dtype=np.uint8).astype(np.bool_))

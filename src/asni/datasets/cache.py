@@ -7,6 +7,6 @@ from platformdirs import user_cache_path
 
 
 def cache_folder(name: str) -> Path:
-    """Where a dataset is kept: below `ASNI_DATA` if that is set, else in the user's cache folder."""
+    """The folder of a dataset: below `ASNI_DATA` if that is set, else in the user's cache folder."""
     chosen = os.environ.get("ASNI_DATA")
     return (Path(chosen).expanduser() if chosen else user_cache_path("asni")) / name

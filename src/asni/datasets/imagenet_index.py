@@ -1,4 +1,4 @@
-"""Which pictures an ImageNet folder holds, and of which class they are; found once, then remembered while it holds.
+"""The images of an ImageNet folder and their classes; scanned once, then cached until the folder changes.
 
 Labels are the positions of the classes among the sorted folders of `train/`.
 """
@@ -21,7 +21,7 @@ from asni.errors import AsniError
 from asni.files import write_text
 
 ENDINGS = (".jpeg", ".jpg")
-LAYOUT = "train/<class>/*.JPEG, and val/<class>/*.JPEG or val/*.JPEG with a file of labels"
+LAYOUT = "train/<class>/*.JPEG, and val/<class>/*.JPEG or val/*.JPEG with a label file"
 SOLUTION = "LOC_val_solution.csv"
 TRUTH = "ILSVRC2012_validation_ground_truth.txt"
 NUMBERING = "map_clsloc.txt"
@@ -39,14 +39,14 @@ class Split:
 
     @classmethod
     def of(cls, pictures: ByClass, classes: Sequence[str]) -> "Split":
-        """Put together in the order of the classes."""
+        """Join the images in class order."""
         paths = [os.fsencode(path) for name in classes for path in pictures[name]]
         return cls(np.array(paths), np.repeat(np.arange(len(classes)), [len(pictures[name]) for name in classes]))
 
 
 @dataclass(frozen=True)
 class Index:
-    """The classes of a folder, and its pictures for training and test."""
+    """The classes of a folder, and its images for training and test."""
 
     classes: tuple[str, ...]
     train: Split
@@ -54,7 +54,7 @@ class Index:
 
 
 def find_index(folder: Path, kept: Path) -> Index:
-    """The index of a folder: the one in the file `kept` unless something has changed, else a new one, then kept."""
+    """The index of a folder: read from the file `kept` if nothing has changed, else built and saved there."""
     train, test = _read(folder, kept) or _scan(folder, kept)
     classes = tuple(sorted(train))
     return Index(classes, Split.of(train, classes), Split.of(test, classes))
@@ -73,9 +73,9 @@ def _scan(folder: Path, kept: Path) -> tuple[ByClass, ByClass]:
 
 def _by_folder(folder: Path, part: str) -> ByClass:
     if not (folder / part).is_dir():
-        raise AsniError(f"{folder} has no folder {part}; ImageNet is laid out as {LAYOUT}")
+        raise AsniError(f"{folder} has no folder {part}; expected {LAYOUT}")
     names = sorted(entry.name for entry in os.scandir(folder / part) if entry.is_dir())
-    shown = track(names, f"{part}: looking for pictures", console=Console(stderr=True), disable=not sys.stderr.isatty())
+    shown = track(names, f"{part}: scanning images", console=Console(stderr=True), disable=not sys.stderr.isatty())
     return {name: _pictures(folder, f"{part}/{name}") for name in shown}
 
 
@@ -100,13 +100,13 @@ def _by_labels(folder: Path, classes: list[str]) -> ByClass:
     found: ByClass = {name: [] for name in classes}
     for picture, name in zip(pictures, names, strict=True):
         if name not in found:
-            raise AsniError(f"{picture} is of class {name}, but {folder / 'train'} has no folder {name}")
+            raise AsniError(f"{picture} has class {name}, but {folder / 'train'} has no folder {name}")
         found[name].append(picture)
     return found
 
 
 def _from_solution(solution: Path, pictures: list[str]) -> list[str]:
-    """Kaggle's file: `ILSVRC2012_val_00000001,n01751748 <a box>` in each line, in any order."""
+    """Kaggle's file: lines of `ILSVRC2012_val_00000001,n01751748 <a box>`, in any order."""
     rows = (line.split(",", 1) for line in solution.read_text(errors="replace").splitlines()[1:] if "," in line)
     named = {picture: answer.split(" ")[0] for picture, answer in rows}
     try:
@@ -116,10 +116,10 @@ def _from_solution(solution: Path, pictures: list[str]) -> list[str]:
 
 
 def _from_truth(truth: Path, pictures: list[str], numbering: dict[int, str]) -> list[str]:
-    """The development kit's file: line k is the number of the class of the k-th picture by name."""
+    """The development kit's file: line k is the class number of the k-th image by name."""
     lines = truth.read_text(errors="replace").split()
     if len(lines) != len(pictures):
-        raise AsniError(f"{truth} has {len(lines)} labels, but there are {len(pictures)} pictures in val")
+        raise AsniError(f"{truth} has {len(lines)} labels, but val has {len(pictures)} images")
     for line, label in enumerate(lines, start=1):
         if not label.isdecimal() or int(label) not in numbering:
             raise AsniError(f"{truth}, line {line}: label {label} is out of range, 1 to {max(numbering)}")
@@ -127,17 +127,17 @@ def _from_truth(truth: Path, pictures: list[str], numbering: dict[int, str]) -> 
 
 
 def _numbering(folder: Path, classes: list[str]) -> dict[int, str]:
-    """What the numbers of the truth file mean: the kit's own numbering, which is not that of the sorted classes."""
+    """The class of each number in the truth file: the kit has its own numbering, not that of the sorted classes."""
     table = _beside(folder, NUMBERING)
     if table is not None:
         rows = re.findall(r"^(\S+) +(\d+)\b", table.read_text(errors="replace"), re.MULTILINE)
         return {int(number): name for name, number in rows}
     if len(classes) == PUBLISHED_CLASSES:
         raise AsniError(
-            f"the numbers in {TRUTH} are those of ImageNet's development kit; put its {NUMBERING} "
+            f"{TRUTH} uses the class numbers of ImageNet's development kit; put its {NUMBERING} "
             f"(or {SOLUTION} instead of both) into {folder}"
         )
-    # A folder of other classes was never numbered by the kit: there the sorted classes are counted from 1.
+    # The kit does not number other sets of classes; there, the sorted classes are numbered from 1.
     return dict(enumerate(classes, start=1))
 
 
@@ -151,16 +151,16 @@ def _label_places(folder: Path) -> list[Path]:
 
 def _check(folder: Path, train: ByClass, test: ByClass) -> None:
     if not train:
-        raise AsniError(f"{folder / 'train'} has no class folders; ImageNet is laid out as {LAYOUT}")
+        raise AsniError(f"{folder / 'train'} has no class folders; expected {LAYOUT}")
     if not any(test.values()):
-        raise AsniError(f"{folder / 'val'} has no pictures; ImageNet is laid out as {LAYOUT}")
+        raise AsniError(f"{folder / 'val'} has no images; expected {LAYOUT}")
     for part, here, there in (("train", train, test), ("val", test, train)):
         if missing := sorted(there.keys() - here.keys()):
             raise AsniError(
-                f"{folder / part} lacks {len(missing)} class folders that the other part has: {_some(missing)}"
+                f"{folder / part} is missing {len(missing)} class folders that the other split has: {_some(missing)}"
             )
     if empty := sorted(name for name, pictures in train.items() if not pictures):
-        raise AsniError(f"{len(empty)} class folders of {folder / 'train'} have no pictures: {_some(empty)}")
+        raise AsniError(f"{len(empty)} class folders of {folder / 'train'} have no images: {_some(empty)}")
 
 
 def _some(names: list[str]) -> str:
@@ -168,7 +168,7 @@ def _some(names: list[str]) -> str:
 
 
 def _stamps(folder: Path, classes: Iterable[str]) -> dict[str, int | None]:
-    """Times of change of everything an index depends on: a folder's changes when a file in it comes or goes."""
+    """Modification times of all that an index depends on; a folder's changes when a file is added or removed."""
     folders = [f"{part}{name}" for part in ("train", "val") for name in ("", *(f"/{name}" for name in classes))]
     labels = [place / name for place in _label_places(folder) for name in (SOLUTION, TRUTH, NUMBERING)]
     return {str(path): _changed(path) for path in (*(folder / name for name in folders), *labels)}
@@ -192,6 +192,6 @@ def _read(folder: Path, kept: Path) -> tuple[ByClass, ByClass] | None:
 
 def _write(folder: Path, kept: Path, train: ByClass, test: ByClass) -> None:
     content = {"stamps": _stamps(folder, sorted(train)), "train": train, "val": test}
-    # A cache that cannot be written costs a scan the next time, nothing more.
+    # If the cache cannot be written, the folder is only scanned again the next time.
     with suppress(AsniError):
         write_text(kept, json.dumps(content))

@@ -1,4 +1,4 @@
-"""What a dataset is to the rest of asni: its sizes, and batches of normalised images with their labels."""
+"""The interface of a dataset: its sizes, and batches of normalised images with their labels."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ INFO = {
     "cifar10": Info((3, 32, 32), 10, 50_000, 10_000),
     "imagenet": Info((3, 224, 224), 1_000, 1_281_167, 50_000),
 }
-"""The sizes as published, known before anything is fetched."""
+"""The published sizes, available before anything is fetched."""
 
 
 def info_of(name: str) -> Info:
@@ -43,13 +43,13 @@ def info_of(name: str) -> Info:
 class Dataset(Protocol):
     """A source of batches `(images, labels)`: float32 normalised images and int64 labels.
 
-    With `world` processes each batch is the global one, and `rank` sees its contiguous share of it
-    (`asni.datasets.order.share`), which is empty when a last batch is shorter than `world`.
+    With `world` processes, batches are global and `rank` gets a contiguous share of each (`asni.datasets.order.share`).
+    A share may be empty if the last batch is smaller than `world`.
     """
 
     @property
     def info(self) -> Info:
-        """The sizes of the data that is really there."""
+        """The sizes of the actual data."""
         ...
 
     def train_batches(
@@ -68,5 +68,5 @@ class Dataset(Protocol):
         ...
 
     def test_batches(self, batch_size: int, *, rank: int = 0, world: int = 1) -> "Iterator[tuple[Tensor, Tensor]]":
-        """Every test image once, in the order of the data."""
+        """Every test image once, in dataset order."""
         ...

@@ -1,4 +1,4 @@
-"""A dataset that fits in memory: kept as bytes, gathered, augmented and normalised many images at a time."""
+"""A dataset that fits in memory: stored as bytes, augmented and normalised many images at a time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Arrays:
 
 
 class InMemory:
-    """Batches of images that are normalised as they are asked for."""
+    """A dataset in memory; images are normalised batch by batch."""
 
     def __init__(self, arrays: Arrays, classes: int, normalised: Normalisation) -> None:
         _check(arrays, classes)

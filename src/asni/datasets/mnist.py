@@ -31,7 +31,7 @@ def get(source: Path | None = None) -> Path:
 
 def load() -> InMemory:
     """MNIST, fetched first if it is not in the cache."""
-    # Grey values from 0 to 1: on held-out training images FC does better so than with mean 0 and deviation 1.
+    # Grey values from 0 to 1: on held-out training images, FC is more accurate than with mean 0 and deviation 1.
     return InMemory(MNIST.arrays(), 10, Normalisation([0.0], [1.0], white=255))
 
 
@@ -44,7 +44,7 @@ def read_idx(data: bytes) -> NDArray[np.uint8]:
     dimensions = data[3] if data[:3] == b"\0\0\x08" and len(data) > 3 else 0
     shape = [int.from_bytes(data[4 * n : 4 * n + 4], "big") for n in range(1, dimensions + 1)]
     if not dimensions or len(data) != 4 + 4 * dimensions + math.prod(shape):
-        raise AsniError("not an IDX file of bytes, or its length is not what its header says")
+        raise AsniError("not an IDX file of bytes, or its length does not match its header")
     return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * dimensions).reshape(shape).copy()
 
 

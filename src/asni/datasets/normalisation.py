@@ -1,4 +1,4 @@
-"""From bytes to the numbers a network is fed."""
+"""Converts image bytes to normalised floats."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ class Normalisation:
 
     def __call__(self, pixels: NDArray[np.uint8]) -> Tensor:
         """Images of bytes (count, channels, height, width) as float32."""
-        # NumPy on purpose: torch would wait for its threads, on a busy machine a hundred times longer than this takes.
+        # NumPy, not torch: on a busy machine, waiting for torch's threads takes a hundred times longer than this.
         floats = pixels.astype(np.float32)
         floats *= self._scale
         floats += self._shift

@@ -19,7 +19,7 @@ def epoch_order(size: int, batch_size: int, steps: int, *, seed: int, epoch: int
     8
     """
     if not 1 <= batch_size <= size:
-        raise UsageError(f"a batch of {batch_size} cannot be drawn from {size} training images; choose 1 to {size}")
+        raise UsageError(f"batch_size = {batch_size} must be from 1 to {size}, the number of training images")
     if steps < 1:
         raise UsageError(f"an epoch needs at least one step, not {steps}")
     if steps == -(-size // batch_size):

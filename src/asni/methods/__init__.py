@@ -1,9 +1,9 @@
 """The methods by name: one file each, one record here.
 
 A method is a function of a `Trainer`. It trains in as many rounds as it needs, each by `trainer.train(stage,
-make_pruner, start=...)`, and returns the run of the last one, whose stage has the method's name. Rounds of one name are
-trained once and shared: ASNI-II and its control use the same ASNI-I run. Every method ends with the recipe's nonzeros,
-but for STR, which has no sparsity target and searches for them.
+make_pruner, start=...)`, and returns the run of the last one, whose stage has the method's name. Rounds with the same
+name are trained once and shared: ASNI-II and its control use the same ASNI-I run. Every method ends with the recipe's
+nonzeros, except STR, which has no sparsity target and searches for a setting that comes close.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ VARIANTS = ("dense", "asni-1", "asni-2", "original")
 """The four columns of the paper's Table 2."""
 
 UNTOUCHED = ("dense", "asni-1", "original")
-"""Those that start from the network's own initial values; ASNI-II starts from its centroids."""
+"""The variants that start from the network's original initial values; ASNI-II starts from its centroids."""
 
 ACCURATE, TRAINABLE = 1, 2
 """The paper's two tasks: an accurate sparse network (Table 3), and one that can be trained from its start (Table 4)."""
@@ -29,11 +29,11 @@ ACCURATE, TRAINABLE = 1, 2
 
 @dataclass(frozen=True)
 class Method:
-    """What is known of a method before it is trained.
+    """A method's name, function and metadata.
 
-    `imagenet` is the paper's top-1 percent of ResNet-50 with 80 % of its parameters pruned (Tables 3 and 4).
-    `needs` are methods whose run it starts from, `rounds` the trainings of its own (None: it depends). `ranks` says
-    whether the recipe's score and floor decide which weights live; the other methods have their own way.
+    `imagenet` is the paper's top-1 accuracy (percent) of ResNet-50 with 80 % of its parameters pruned (Tables 3 and 4).
+    `needs` lists the methods whose runs it starts from. `rounds` is the number of its own trainings (None: not fixed).
+    `ranks` says whether it uses the recipe's score and floor; the other methods choose weights by their own rules.
     """
 
     name: str
@@ -46,18 +46,18 @@ class Method:
     rounds: int | None = 1
     ranks: bool = False
 
-    def require_heeds(self, recipe: "Recipe") -> None:
-        """Refuse a score or a floor that the method would not heed."""
-        asked = {"score": recipe.pruning.score != "magnitude", "floor": recipe.pruning.floor is not None}
-        if any(asked.values()) and not self.ranks:
+    def require_supports(self, recipe: "Recipe") -> None:
+        """Raise an error for a score or a floor that the method does not support."""
+        given = {"score": recipe.pruning.score != "magnitude", "floor": recipe.pruning.floor is not None}
+        if any(given.values()) and not self.ranks:
             raise UsageError(
-                f"{self.name} does not heed {' or '.join(key for key, said in asked.items() if said)}. "
-                f"Leave it out, or choose among {', '.join(name for name, each in METHODS.items() if each.ranks)}."
+                f"{self.name} does not support {' or '.join(key for key, is_set in given.items() if is_set)}. "
+                f"Remove it, or use one of {', '.join(name for name, each in METHODS.items() if each.ranks)}."
             )
 
     def train(self, trainer: "Trainer") -> "Run":
-        """Train all rounds that are missing; the run of the last one."""
-        self.require_heeds(trainer.recipe)
+        """Train all missing rounds and return the run of the last one."""
+        self.require_supports(trainer.recipe)
         module, _, function = self.function.partition(":")
         trainer.begin(self.name)
         run: Run = getattr(import_module(f"asni.methods.{module}"), function)(trainer)
@@ -65,7 +65,7 @@ class Method:
 
     @property
     def trainings(self) -> int | None:
-        """How many trainings it takes from nothing."""
+        """How many trainings it takes, including those of the methods it needs; None if not fixed."""
         return None if self.rounds is None else self.rounds + sum(METHODS[name].trainings or 0 for name in self.needs)
 
 
@@ -76,7 +76,7 @@ _FROM_DENSE, _FROM_SPARSE = ("dense",), ("asni-1",)
 METHODS = {
     method.name: method
     for method in (
-        Method("dense", "dense", ACCURATE, "dense:dense", "the network as it is", ranks=True),
+        Method("dense", "dense", ACCURATE, "dense:dense", "no pruning", ranks=True),
         Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23, ranks=True),
         Method("asni-2", "ASNI-II", TRAINABLE, "amenable:asni_2", _ASNI, 75.17, _FROM_SPARSE, ranks=True),
         Method("original", "original initialisation", TRAINABLE, "amenable:original",
@@ -115,7 +115,7 @@ METHODS = {
 
 
 def title(name: str) -> str:
-    """The name that a reader of the papers expects.
+    """A method's name as in the papers; other names are returned unchanged.
 
     >>> title("asni-2"), title("lottery-round-3")
     ('ASNI-II', 'lottery-round-3')

@@ -1,4 +1,4 @@
-"""ASNI-II: the 2L numbers from which a sparse network can be trained again (lines 11 to 16 of the algorithm)."""
+"""ASNI-II: the 2L numbers from which a sparse network can be retrained (lines 11 to 16 of the algorithm)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ HEADINGS = ("layer", "c-", "c+", "alive")
 
 @dataclass(frozen=True, repr=False)
 class Amenable:
-    """The algorithm's output; `c_plus` and `c_minus` hold no entry for a sign that a layer does not have."""
+    """The algorithm's output; `c_plus` and `c_minus` have no entry for a layer without weights of that sign."""
 
     theta_hat: dict[str, Tensor]
     theta_0: dict[str, Tensor]
@@ -35,7 +35,7 @@ class Amenable:
 
     @property
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """For a person: of each layer its name, its two centroids, and how many weights survive."""
+        """Table rows: each layer's name, its two centroids, and how many of its weights are alive."""
         return [
             (name, _short(self.c_minus.get(name)), _short(self.c_plus.get(name)), f"{mask.sum():,} of {mask.numel():,}")
             for name, mask in self.mask.items()
@@ -61,10 +61,10 @@ def _short(centroid: float | None) -> str:
 
 @torch.no_grad()
 def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None, **layers: Unpack[Layers]) -> Amenable:
-    """Sets each layer's surviving positive (negative) weights to their mean, biases to 0, norms to their start.
+    """Sets each layer's surviving positive (negative) weights to their mean, biases to 0, and resets norm layers.
 
-    Of a layer that `masks` do not name, the weights that are not zero survive. A layer that you exclude keeps its
-    weights. Train the network again under `asni.Hold`.
+    In a layer without an entry in `masks`, the nonzero weights survive. Excluded layers keep their weights. Retrain the
+    network under `asni.Hold`.
 
     >>> model = nn.Linear(4, 1)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 3.0, 0.0, -0.5]]))
@@ -97,7 +97,7 @@ def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None, **laye
 def asni_2(trainer: "Trainer") -> "Run":
     """ASNI-I, then a full training of its mask from the amenable initialisation.
 
-    A layer that the recipe excludes from pruning is dense, but it starts from its two numbers as every other does.
+    A layer that the recipe excludes from pruning is dense, but also starts from its two centroids.
     """
     sparse = asni_1(trainer)
     numbers = amenable(trainer.network(sparse.weights), sparse.masks)
@@ -113,7 +113,7 @@ def asni_2(trainer: "Trainer") -> "Run":
 
 
 def original(trainer: "Trainer") -> "Run":
-    """The control: ASNI-I, then a full training of its mask from the original initial values of that very run."""
+    """The control: ASNI-I, then a full training of its mask from the initial values of the same run."""
     sparse = asni_1(trainer)
     return trainer.train(
         "original", lambda model, optimizer: Hold(model, optimizer, sparse.masks), start=sparse.initial

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class ASNI(GradualMagnitude):
-    """Makes a network sparse while your own loop trains it.
+    """Makes a network sparse in one round of training, in your own training loop.
 
-    After each epoch `e` but the last, a global magnitude threshold leaves the fraction
-    `p = alpha * sigmoid((e - beta*E) / gamma)` of the prunable weights at zero, with alpha solved so that the
-    training ends with exactly `round(prunable * (1 - sparsity))` of them alive. The optimiser's steps are counted,
-    so the loop itself does not change. `score`, `floor`, `include` and `exclude` are those of `GradualMagnitude`.
+    After each epoch `e` except the last, a global magnitude threshold sets the fraction
+    `p = alpha * sigmoid((e - beta*E) / gamma)` of the prunable weights to zero. alpha is solved so that the training
+    ends with exactly `round(prunable * (1 - sparsity))` living weights. The pruner counts the optimiser's steps, so the
+    loop does not change. For `score`, `floor`, `include` and `exclude` see `GradualMagnitude`.
 
     Lines of the algorithm: `Hold` is line 3 (the gradient times the mask), `Sigmoid` is line 5 (p), and
     `GradualMagnitude.prune` is lines 6 to 8 (the threshold, the mask, the weights).

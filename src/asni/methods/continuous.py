@@ -23,14 +23,14 @@ HOTTEST = 200.0
 
 
 class Continuous(Reparameterised):
-    """Each weight has a gate: the network computes with `w * sigmoid(beta * s)` while beta rises from 1 to 200.
+    """Gives each weight a gate: the network uses `w * sigmoid(beta * s)` while beta rises from 1 to 200.
 
-    The loss gets `penalty * sum(sigmoid(beta * s))`, the gates no weight decay. In the paper a weight lives where its
-    gate ends open, s > 0, and the number that live is what `start` and the penalty make it. Here the number is asked
-    for: when beta has reached 200, at the fraction `search` of the steps, the weights with the largest s stay, as their
-    gates left them, and the rest of the training tunes them. `start` and `penalty` are those of the authors' program.
-    That also divides every gate by `sigmoid(start)`, so that training starts from the network itself; the paper's
-    formula does not, and with the number asked for it ends higher (results/mnist-fc).
+    `penalty * sum(sigmoid(beta * s))` is added to the loss; the gates have no weight decay. In the paper a weight lives
+    if its gate ends open (s > 0), so `start` and `penalty` determine the sparsity. Here the sparsity is given: when
+    beta has reached 200, after the fraction `search` of the steps, the weights with the largest s are kept at their
+    gated values, and the rest of the training fine-tunes them. `start` and `penalty` are those of the authors' code.
+    That code also divides every gate by `sigmoid(start)`, so that training starts from the ungated network; the paper's
+    formula does not, and at a given sparsity the paper's formula ends with the higher accuracy (results/mnist-fc).
 
     >>> model = nn.Linear(10, 10)
     >>> optimizer = torch.optim.Adam(model.parameters())
@@ -57,7 +57,9 @@ class Continuous(Reparameterised):
     ):
         require_sparsity(sparsity)
         if not 0 < search <= 1:
-            raise UsageError(f"search is the fraction of the steps with soft gates, above 0 up to 1, not {search}.")
+            raise UsageError(
+                f"search, the fraction of the steps with soft gates, must be above 0 and at most 1, not {search}."
+            )
         steps = total_steps(epochs, steps_per_epoch)
         weights = trained_by(optimizer, prunable(model, **layers))
         self.keep = kept(sum(weight.numel() for weight in weights.values()), sparsity)
@@ -69,12 +71,12 @@ class Continuous(Reparameterised):
 
     @property
     def soft(self) -> bool:
-        """Whether the gates are still soft, and so the weights a formula."""
+        """Whether the gates are still soft, so that the layers hold gated weights."""
         return self.steps < self.searching * self.every
 
     @property
     def temperature(self) -> float:
-        """The paper's beta: 1 in the first interval, 200 in the last one before the gates are made hard."""
+        """The paper's beta: 1 in the first interval, 200 in the last one before the gates become hard."""
         return float(HOTTEST ** min(self.steps // self.every / max(self.searching - 1, 1), 1.0))
 
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
@@ -126,5 +128,5 @@ class Continuous(Reparameterised):
 
 
 def continuous(trainer: "Trainer") -> "Run":
-    """One round of training: half of it with soft gates, half of it with the weights that they chose."""
+    """One round of training: the first half with soft gates, the second half with the weights that they select."""
     return one_round(trainer, "continuous", Continuous)

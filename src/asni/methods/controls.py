@@ -1,6 +1,6 @@
-"""What ASNI-II is worth: its mask and its 2L numbers, with one thing spoilt at a time.
+"""Controls for ASNI-II: its mask and its 2L numbers, with one thing randomised at a time.
 
-The fourth control, the same mask with the original initial values, is a column of the paper's own table: `original`.
+The fourth control, the same mask with the original initial values, is a column of the paper's Table 2: `original`.
 """
 
 from typing import TYPE_CHECKING
@@ -18,35 +18,35 @@ if TYPE_CHECKING:
     from asni.training.trainer import Trainer
 
 FRESH = 1 << 31
-"""Added to the seed for initial values that no seed of a comparison has; torch heeds the lower 32 bits alone."""
+"""Added to the seed to get initial values that no seed of a comparison uses; torch uses only the lower 32 bits."""
 
 
 def control_fresh(trainer: "Trainer") -> "Run":
-    """ASNI-I's mask with initial values drawn afresh: is it the mask alone?"""
+    """ASNI-I's mask with new random initial values: is the mask alone enough?"""
     fresh = trainer.network(seed=trainer.seed + FRESH).state_dict()
     return _trained(trainer, "control-fresh", asni_1(trainer).masks, fresh)
 
 
 def control_signs(trainer: "Trainer") -> "Run":
-    """ASNI-II with each layer's centroids dealt out anew among its living weights: does the place of a sign matter?"""
+    """ASNI-II with each layer's centroids shuffled among its living weights: do the positions of the signs matter?"""
     model, masks = _amenable(trainer)
-    lots = torch.Generator().manual_seed(trainer.seed)
+    generator = torch.Generator().manual_seed(trainer.seed)
     for name in masks:
         weight = model.get_parameter(name)
         centroids = weight.detach()[masks[name]]
-        weight.detach()[masks[name]] = centroids[torch.randperm(len(centroids), generator=lots)]
+        weight.detach()[masks[name]] = centroids[torch.randperm(len(centroids), generator=generator)]
     return _trained(trainer, "control-signs", masks, model.state_dict())
 
 
 def control_mask(trainer: "Trainer") -> "Run":
-    """ASNI-II with each layer's living weights, and their centroids, moved to places drawn by lot."""
+    """ASNI-II with each layer's living weights, and their centroids, moved to random positions."""
     model, masks = _amenable(trainer)
-    lots = torch.Generator().manual_seed(trainer.seed)
+    generator = torch.Generator().manual_seed(trainer.seed)
     for name in masks:
         weight = model.get_parameter(name)
-        places = torch.randperm(weight.numel(), generator=lots)
-        masks[name] = masks[name].flatten()[places].view(weight.shape)
-        weight.detach().copy_(weight.detach().flatten()[places].view(weight.shape))
+        positions = torch.randperm(weight.numel(), generator=generator)
+        masks[name] = masks[name].flatten()[positions].view(weight.shape)
+        weight.detach().copy_(weight.detach().flatten()[positions].view(weight.shape))
     return _trained(trainer, "control-mask", masks, model.state_dict())
 
 

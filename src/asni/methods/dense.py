@@ -1,4 +1,4 @@
-"""The network as it is, trained without pruning: what everything else is compared with."""
+"""Training without pruning: the baseline for all other methods."""
 
 from typing import TYPE_CHECKING
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 def dense(trainer: "Trainer") -> "Run":
-    """One round of training in which every weight lives."""
+    """One round of training without pruning."""
     return trainer.train("dense", lambda model, optimizer: None)
 
 
 def dense_until(trainer: "Trainer", step: int) -> "Run":
-    """The first steps of that very training once more, so that where it stood after them is known."""
+    """Repeats the first steps of the dense training, to get its weights after them."""
     stage = names.dense_until_name(step)
     return trainer.train(stage, lambda model, optimizer: None, method="dense", steps=trainer.steps[:step])

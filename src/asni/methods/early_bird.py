@@ -1,14 +1,14 @@
-"""Early-Bird tickets: the mask is drawn as soon as it stops changing (You et al., 2020), here of single weights.
+"""Early-Bird tickets: the mask is drawn as soon as it stops changing (You et al., 2020); here over single weights.
 
     after each epoch:
         m_e = the largest |theta|, over all layers
-        put the distance of m_e and m_(e-1) into a queue of the last 5
+        put the distance between m_e and m_(e-1) into a queue of the last 5
         if the largest distance in the queue is below 0.1: draw m_e, and continue training theta * m_e
 
-The distance is the share of the weights to keep that changed places. Where half of the weights are pruned, that is the
-published one, the share of all places at which the masks differ; that one would be below 0.1 from the start where only
-3 % are kept. A mask that never settles is drawn after the last epoch but one. The training continues from there, so
-early-bird costs one round.
+The distance is the fraction of the kept weights that are new. At a sparsity of 50 % it equals the published distance,
+the fraction of all positions at which the masks differ. If only 3 % are kept, the published distance would be below 0.1
+from the start. A mask that never becomes stable is drawn after the second-to-last epoch. The training continues from
+there, so early-bird costs one round.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class EarlyBird(Hold):
-    """Watches the magnitude mask of `keep` weights while the dense network trains, and draws it when it is stable."""
+    """Tracks the magnitude mask of `keep` weights while the dense network trains, and prunes once it is stable."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class EarlyBird(Hold):
             self.after_epoch(self.steps // self.steps_per_epoch - 1)
 
     def after_epoch(self, epoch: int) -> None:
-        """The loop of the algorithm."""
+        """One iteration of the algorithm's loop."""
         before, self.candidate = self.candidate, keep_largest(self.weights, self.keep)
         if before is not None:
             self.distances = [*self.distances, distance(before, self.candidate)][-self.patience :]
@@ -76,7 +76,7 @@ class EarlyBird(Hold):
 
 
 def distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float:
-    """The share of the living weights that did not live before.
+    """The fraction of the living weights that did not live before.
 
     >>> distance({"a": torch.tensor([True, True, False, False])}, {"a": torch.tensor([True, False, True, False])})
     0.5

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class GMP(GradualMagnitude):
     """Prunes every 100 steps to `s_t = sparsity * (1 - (1 - (t - t_0) / (n dt))^3)`.
 
-    Zhu and Gupta leave t_0 and n to the user; pruning from 20 % to 80 % of the training is the choice of the ImageNet
-    baseline in Kusupati et al. 2020. They prune every layer alike; here the threshold is global, as in every method of
-    this package, so that methods differ in one thing at a time and end with the same number of weights.
+    Zhu and Gupta leave t_0 and n to the user; the ImageNet baseline in Kusupati et al. 2020 prunes from 20 % to 80 % of
+    the training. Zhu and Gupta prune every layer to the same sparsity; here the threshold is global, as in ASNI-I, so
+    that the methods differ in one thing at a time and end with the same number of weights.
 
     >>> model = nn.Linear(10, 10)
     >>> pruner = GMP(model, torch.optim.Adam(model.parameters()), sparsity=0.9, epochs=50, steps_per_epoch=1000)
@@ -52,5 +52,5 @@ class GMP(GradualMagnitude):
 
 
 def gmp(trainer: "Trainer") -> "Run":
-    """One round of training, pruned along the cubic."""
+    """One round of training, pruned along the cubic schedule."""
     return one_round(trainer, "gmp", GMP, **trainer.recipe.pruning.ranking)

@@ -1,8 +1,8 @@
-"""GraSP: keep the weights without which the gradient would flow less (Wang, Zhang and Grosse, 2020).
+"""GraSP: keep the weights whose removal would reduce the gradient flow (Wang, Zhang and Grosse, 2020).
 
 g = dL/dtheta_0, H = d2L/dtheta_0^2     on a few samples of each class, the outputs divided by a temperature
 s = -theta_0 * (H g)
-m = without the largest of s, over all layers
+m = all but the largest of s, over all layers
 train theta_0 * m
 """
 
@@ -23,7 +23,7 @@ PER_CLASS = 10
 
 
 def grasp(trainer: "Trainer") -> "Run":
-    """One round of training of the mask that ten images of each class choose."""
+    """One round of training with the mask chosen from ten images of each class."""
 
     def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
         images, labels = first_of_each_class(trainer, PER_CLASS)
@@ -34,7 +34,7 @@ def grasp(trainer: "Trainer") -> "Run":
 
 
 def first_of_each_class(trainer: "Trainer", count: int) -> tuple[Tensor, Tensor]:
-    """The first `count` images of each class in the order of the training, or as many as there are."""
+    """The first `count` images of each class in training order, or all if there are fewer."""
     missing = dict.fromkeys(range(trainer.dataset.info.classes), count)
     chosen: list[tuple[Tensor, Tensor]] = []
     for images, labels in trainer.batches(epoch=0):

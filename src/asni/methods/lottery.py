@@ -2,13 +2,13 @@
 
     for j = 1 .. r:
         train theta_0 * m for T steps
-        m = without the smallest p % of the weights that live, by magnitude
+        m = without the smallest p % of the living weights, by magnitude
         theta_0 = the original initial values, or those of step k of the first round
     train theta_0 * m
 
-p is 20 % at most: r is the smallest number of rounds that it takes, and p the same in all of them, so that the last
-mask has exactly the nonzeros that are asked. Round 1 is the dense training. A stabilised round starts at step k:
-its learning rates and its data are those from k on, and its optimiser starts afresh.
+p is at most 20 % and the same in all rounds, and r is the smallest number of rounds, such that the last mask has
+exactly the requested nonzeros. Round 1 is the dense training. A stabilised round starts at step k: it uses the learning
+rates and the data from step k on, and a new optimiser.
 """
 
 import math
@@ -32,17 +32,17 @@ RATE = 0.2
 
 
 def lottery(trainer: "Trainer", *, rate: float = RATE) -> "Run":
-    """Algorithm 1: back to the original values; the smallest weights of all layers together go."""
+    """Algorithm 1: rewind to the original values; prune the smallest weights globally."""
     return _rounds(trainer, "lottery", dense(trainer).initial, trainer.steps, rate, globally)
 
 
 def lottery_layerwise(trainer: "Trainer", *, rate: float = RATE) -> "Run":
-    """Algorithm 1 as first published for LeNet: the same percentage of each layer, half of it of the output layer."""
+    """Algorithm 1 as first published for LeNet: prune the same percentage of each layer, half of it in the last one."""
     return _rounds(trainer, "lottery-layerwise", dense(trainer).initial, trainer.steps, rate, layer_by_layer)
 
 
 def lottery_rewind(trainer: "Trainer", *, rate: float = RATE, share: float = REWIND) -> "Run":
-    """Algorithm 2: back to the values of step k of the first round, and on from there."""
+    """Algorithm 2: rewind to step k of the first round, and train from there."""
     early, steps = rewind(trainer, share)
     return _rounds(trainer, "lottery-rewind", early, steps, rate, globally)
 
@@ -68,16 +68,18 @@ def counts(total: int, keep: int, rate: float) -> list[int]:
     [800, 640, 512]
     """
     if not 0 < rate < 1:
-        raise UsageError(f"rate is the fraction of the living weights to prune in a round, above 0 and below 1: {rate}")
-    # A hair less than the exact quotient, so that three rounds of exactly 20 % are not taken for four.
+        raise UsageError(
+            f"rate, the fraction of the living weights to prune per round, must be above 0 and below 1, not {rate}."
+        )
+    # Minus a tolerance, so that a rounding error does not turn three rounds of exactly 20 % into four.
     rounds = max(1, math.ceil(math.log(max(keep, 1) / total) / math.log(1 - rate) - 1e-9))
     return [round(total * (keep / total) ** (number / rounds)) for number in range(1, rounds + 1)]
 
 
 def layer_by_layer(weights: Mapping[str, Tensor], keep: int, within: Masks | None) -> Masks:
-    """The largest of each layer, the same fraction of the living weights of each; the last layer loses half of it.
+    """Masks of the largest weights in each layer: all layers lose the same fraction, the last one half of it.
 
-    A weight's rank in its layer, as a fraction of those that live, is the percentage at which it would go.
+    A weight's rank in its layer, as a fraction of the living weights, is the fraction at which it is pruned.
 
     >>> masks = layer_by_layer({"a": torch.arange(10.0), "b": torch.arange(10.0)}, 14, None)
     >>> int(masks["a"].sum()), int(masks["b"].sum())

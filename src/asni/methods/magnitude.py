@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Magnitude(GradualMagnitude):
-    """Prunes once, half way: the first half of the steps trains the dense network, the second half what survived.
+    """Prunes once, halfway: the first half of the steps trains the dense network, the second half fine-tunes the rest.
 
-    Han et al. train to the end and then train again about as long; here both share the steps of one training, so that
-    it costs what every other method costs. The optimiser and its rate stay as they were. Their threshold is a multiple
-    of each layer's standard deviation; here it is global, as in every method of this package.
+    Han et al. train to the end and then fine-tune for about as long; here both phases share the steps of one training,
+    so that the method costs one round. The optimiser and its learning rate do not change. Their threshold is a multiple
+    of each layer's standard deviation; here it is global, as in ASNI-I.
 
     >>> model = nn.Linear(10, 10)
     >>> pruner = Magnitude(model, torch.optim.Adam(model.parameters()), sparsity=0.9, epochs=4, steps_per_epoch=250)

@@ -1,4 +1,4 @@
-"""The control of every method that chooses a mask: one that was drawn by lot."""
+"""A random mask: the control for every method that chooses a mask."""
 
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 
 def random_mask(trainer: "Trainer") -> "Run":
-    """One round of training of as many weights as asked, each of all layers as likely to live as any other."""
+    """One round of training with a random mask; every weight is equally likely to live, in all layers."""
 
     def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
-        lots = torch.Generator().manual_seed(trainer.seed)
-        lot = {name: torch.rand(weight.shape, generator=lots) for name, weight in trainer.prunable(model).items()}
-        return Hold(model, optimizer, keep_largest(lot, trainer.keep))
+        generator = torch.Generator().manual_seed(trainer.seed)
+        weights = trainer.prunable(model)
+        scores = {name: torch.rand(weight.shape, generator=generator) for name, weight in weights.items()}
+        return Hold(model, optimizer, keep_largest(scores, trainer.keep))
 
     return trainer.train("random", make_pruner)

@@ -1,4 +1,4 @@
-"""One training, one magnitude mask, one more training: the two ways of Table 4.
+"""Train, prune once by magnitude, train again: the two variants of Table 4.
 
 train theta_0 for T steps
 m = the largest |theta_T|, over all layers
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def magnitude_rewind(trainer: "Trainer", *, share: float = REWIND) -> "Run":
-    """Back to the values of step k, and on from there ("Linear mode connectivity and the lottery ticket")."""
+    """Rewind to the weights of step k and train from there ("Linear mode connectivity and the lottery ticket")."""
     early, steps = rewind(trainer, share)
     make_pruner, settings = pruned(trainer, dense(trainer), trainer.keep), {"first_step": steps.start}
     return trainer.train("magnitude-rewind", make_pruner, start=early, steps=steps, settings=settings)
 
 
 def magnitude_retrain(trainer: "Trainer") -> "Run":
-    """The weights stay, the learning rate goes back to its start ("Pruning at initialization: missing the mark")."""
+    """Keep the weights, restart the learning-rate schedule ("Pruning at initialization: missing the mark")."""
     trained = dense(trainer)
     return trainer.train("magnitude-retrain", pruned(trainer, trained, trainer.keep), start=trained.weights)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class RigL(Hold):
-    """Sparse from the first step: a random mask whose weakest weights are replaced every 100 steps.
+    """Trains a sparse network from the first step: a random mask whose smallest weights are replaced every 100 steps.
 
-    In each layer the share `drop / 2 * (1 + cos(pi t / T_end))` of the living weights with the smallest magnitude is
+    In each layer the fraction `drop / 2 * (1 + cos(pi t / T_end))` of the living weights with the smallest magnitude is
     dropped, and as many are grown where the dense gradient is largest. A grown weight starts at 0 without momentum.
-    The update takes the place of the gradient step. Updates stop at T_end, three quarters of the training.
-    `distribution` is `asni.pruning.layerwise.erk` or `uniform`; the paper's uniform leaves the first layer dense, which
-    in a fully connected network alone would be more weights than are asked for, so here every layer is alike.
+    The update replaces the gradient step. Updates stop at T_end, three quarters of the training. `distribution` is
+    `asni.pruning.layerwise.erk` or `uniform`. The paper's uniform leaves the first layer dense; in a fully connected
+    network that layer alone would exceed the requested number of weights, so here all layers have the same density.
 
     >>> model = nn.Linear(10, 10)
     >>> optimizer = torch.optim.Adam(model.parameters())
@@ -54,9 +54,9 @@ class RigL(Hold):
     ):
         require_sparsity(sparsity)
         if not (0 <= drop <= 1 and 0 <= until <= 1):
-            raise UsageError(f"drop ({drop}) and until ({until}) are fractions, between 0 and 1.")
+            raise UsageError(f"drop ({drop}) and until ({until}) must be fractions from 0 to 1.")
         if every is not None and every < 1:
-            raise UsageError(f"every is the number of steps between two updates, at least 1, not {every}.")
+            raise UsageError(f"every, the number of steps between two updates, must be at least 1, not {every}.")
         steps = total_steps(epochs, steps_per_epoch)
         weights = trained_by(optimizer, prunable(model, **layers))
         keep = kept(sum(weight.numel() for weight in weights.values()), sparsity)
@@ -71,7 +71,7 @@ class RigL(Hold):
         due = 0 < self.steps < self.end and self.steps % self.every == 0
         if due and not self.step_is_skipped:
             self.update_masks()
-            # An optimiser leaves alone what has no gradient: this is how the update takes the place of its step.
+            # Optimisers skip parameters without a gradient, so the update replaces the gradient step.
             self.optimizer.zero_grad()
         else:
             super().before_step()
@@ -91,14 +91,14 @@ class RigL(Hold):
         self.masks = masks
 
     def growth(self, name: str) -> Tensor:
-        """What decides where a layer grows."""
+        """The scores of a layer's weights for growth; the largest magnitudes grow."""
         gradient = self.weights[name].grad
         assert gradient is not None
         return gradient
 
 
 class SET(RigL):
-    """Mocanu et al. 2018 (arXiv 1707.04780) as Evci et al. compare with it: RigL that grows anywhere at random."""
+    """SET (Mocanu et al. 2018, arXiv 1707.04780) in the form Evci et al. compare with: RigL with random growth."""
 
     def growth(self, name: str) -> Tensor:
         layer = list(self.weights).index(name)
@@ -106,7 +106,7 @@ class SET(RigL):
 
 
 def rigl(trainer: "Trainer") -> "Run":
-    """One round of training with the layers' densities by ERK."""
+    """One round of training with the layer densities of ERK."""
     return one_round(trainer, "rigl", RigL, seed=trainer.seed)
 
 
@@ -116,5 +116,5 @@ def rigl_uniform(trainer: "Trainer") -> "Run":
 
 
 def set_(trainer: "Trainer") -> "Run":
-    """One round of training in which the mask grows at random."""
+    """One round of training with random growth."""
     return one_round(trainer, "set", SET, seed=trainer.seed)

@@ -1,4 +1,4 @@
-"""Finding the setting that leaves a wanted number of weights, where a method has no sparsity target."""
+"""Searches for the setting that leaves a wanted number of weights, for methods without a sparsity target."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,10 +10,11 @@ from asni.errors import AsniError
 TRAININGS = 15
 ONE_SIDED = 4
 
-# The bracket is sure to be halved this often. The other trainings are for lines that miss.
+# The bracket is guaranteed to be halved this often. The other trainings are for interpolations that miss.
 HALVINGS = 12
 
-# In the logarithm of the number of weights: a try this close to the wanted number, and ends this far from each other.
+# In log(number of weights): tries within NEAR of the wanted number are near it, and outermost tries that differ by
+# BEYOND_CHANCE show a trend.
 NEAR = 0.15
 BEYOND_CHANCE = 0.2
 
@@ -21,16 +22,16 @@ BEYOND_CHANCE = 0.2
 def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high: float, tolerance: float) -> float:
     """The setting between `low` (many weights) and `high` (few) that ends within `tolerance` of the wanted number.
 
-    Each try is a whole training, so the next one is placed where a straight line through the logarithms of what the
-    two nearest tries ended with meets the wanted number, or in the middle after two tries on the same side of it. After
-    four, and none on the other side, it is the end itself: what that does not reach, nothing between will.
+    Each try is a full training, so the next setting is interpolated: it is where a straight line through the logarithms
+    of the two nearest results meets the wanted number, or the middle after two tries on the same side of it. After four
+    tries, all on the same side, the next try is the end itself: if that misses the number, so does everything between.
 
-    It never leaves the bracket of the two nearest tries, and halves it often enough: a falling curve that is within the
-    tolerance over 1/4096 of the way from `low` to `high` is always met.
+    The search never leaves the bracket of the two nearest tries, and halves it often enough: a falling curve that is
+    within the tolerance over 1/4096 of the way from `low` to `high` is always found.
 
-    Near the number chance decides: a hair's difference in the setting can move a training's end by some per cent, and
-    closing in on two tries would trust that each is on its side by right. Chance shows where a higher setting has left
-    more weights, or where the bracket is narrower than 1/4096. From there on the next try follows the trend of all.
+    Near the wanted number the results are noisy: a tiny change of the setting can change the number of weights by a few
+    percent, so a try may be on the wrong side of the bracket. The search detects noise if a higher setting has left
+    more weights, or if the bracket is narrower than 1/4096. From then on, the next try follows the trend of all tries.
 
     >>> round(search(lambda setting: round(1000 * 2 ** -setting), 100, low=0, high=10, tolerance=0.02), 2)
     3.32
@@ -61,13 +62,13 @@ def search(weights_at: Callable[[float], int], wanted: int, *, low: float, high:
             below = (setting, weights)
     nearest = min(tried.values(), key=lambda weights: abs(weights - wanted))
     raise AsniError(
-        f"{len(tried)} trainings came no nearer to {wanted:,} weights than {nearest:,}. "
-        "Ask for another sparsity, or train longer."
+        f"{len(tried)} trainings did not reach {wanted:,} weights; the closest ended with {nearest:,}. "
+        "Choose another sparsity, or train longer."
     )
 
 
 def _between(above: tuple[float, float], below: tuple[float, float], wanted: int, *, widest: float) -> float:
-    """Where the line meets the wanted number, or the nearest setting that leaves no bracket wider than `widest`."""
+    """Where the line meets the wanted number, moved so that neither side of the bracket is wider than `widest`."""
     (low, many), (high, few) = above, below
     share = 0.5
     if many < math.inf and few > 0:
@@ -81,10 +82,10 @@ def _falls(tried: Mapping[float, int]) -> bool:
 
 
 def _along_the_trend(tried: Mapping[float, int], wanted: int, *, apart: float, otherwise: float) -> float:
-    """The next setting along the trend, or `otherwise` where no trend stands out from chance.
+    """The next setting along the trend, or `otherwise` if no trend is larger than the noise.
 
-    The trend has its slope from the two outermost tries, and its height from the mean of the near ones. A try along it
-    stays `apart` from all others, since settings that are all but equal may share their luck.
+    The slope comes from the two outermost tries, the offset from the mean of the near ones. The new setting stays
+    `apart` from all others, since nearly equal settings may have the same noise.
     """
     misses = [(setting, math.log(weights / wanted)) for setting, weights in sorted(tried.items()) if weights]
     near = [each for each in misses if abs(each[1]) <= NEAR]
@@ -95,6 +96,6 @@ def _along_the_trend(tried: Mapping[float, int], wanted: int, *, apart: float, o
     step = apart / -slope
     crossing = mean(setting for setting, _ in near) - mean(miss for _, miss in near) / slope
     around = (crossing + sign * steps * step for steps in count() for sign in (1, -1))
-    # A shade less than a step, for the rounding of what lies exactly one step apart.
+    # Slightly less than a step, since settings exactly one step apart are subject to rounding.
     setting = next(each for each in around if all(abs(each - other) > 0.99 * step for other in tried))
     return setting if first < setting < last else otherwise

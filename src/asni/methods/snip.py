@@ -1,4 +1,4 @@
-"""SNIP: one batch before the training says which weights live (Lee, Ajanthan and Torr, 2019).
+"""SNIP: choose the mask before training, from one batch (Lee, Ajanthan and Torr, 2019).
 
 s = |theta_0 * dL/dtheta_0|        the connection sensitivity, on the first batch
 m = the largest of s, over all layers
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def snip(trainer: "Trainer") -> "Run":
-    """One round of training of the mask that the first batch of the training chooses."""
+    """One round of training with the mask chosen from the first training batch."""
 
     def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
         images, labels = next(trainer.batches(epoch=0))

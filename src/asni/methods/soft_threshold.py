@@ -22,13 +22,14 @@ TOLERANCE = 0.02
 
 
 class STR(Reparameterised):
-    """Each layer computes with `sign(w) * relu(|w| - sigmoid(s))`, and learns its own threshold through s.
+    """Each layer uses `sign(w) * relu(|w| - sigmoid(s))` as its weights and learns its threshold through s.
 
-    Weight decay on s, `s <- s * exp(-lr * decay)` in every step, draws the threshold from 0 towards 1/2 while the loss
-    resists. The decay stands apart from the optimiser so that it does the same under Adam as under SGD. The latent
-    weights decay alike, as in the authors' code: without it they outgrow the threshold. Under Adam a decay of d holds
-    every weight below 1/d, so theirs is 1 at most: a training that is short in units of its learning rate would press
-    all of them under any threshold. It is the decay that decides the sparsity: there is none to ask for.
+    Weight decay on s, `s <- s * exp(-lr * decay)` in every step, moves the threshold from 0 towards 1/2, against the
+    loss. It is applied outside the optimiser, so that it acts the same under Adam and SGD. The latent weights decay
+    too, as in the authors' code: otherwise they outgrow the threshold. Under Adam, a decay of d keeps every weight
+    below 1/d, so the decay of the weights is at most 1: a training with a small sum of learning rates needs a large
+    decay, which would push all weights below any threshold. The decay determines the sparsity: STR has no sparsity
+    target.
 
     >>> model = nn.Linear(2, 1)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 0.125]]))
@@ -48,9 +49,9 @@ class STR(Reparameterised):
         **layers: Unpack[Layers],
     ):
         if not 0 <= decay < math.inf:
-            raise UsageError(f"decay is how fast s goes to 0, a number from 0 up, not {decay}.")
+            raise UsageError(f"decay, the rate at which s decays to 0, must be a finite number from 0 up, not {decay}.")
         if not -math.inf < start < 0:
-            raise UsageError(f"start is where s begins, a number below 0, not {start}.")
+            raise UsageError(f"start, the initial value of s, must be a finite number below 0, not {start}.")
         weights = trained_by(optimizer, prunable(model, **layers))
         super().__init__(optimizer, weights, {name: w.detach().new_tensor(start) for name, w in weights.items()})
         self.decay = decay
@@ -80,10 +81,10 @@ class STR(Reparameterised):
 
 
 def soft_threshold(trainer: "Trainer") -> "Run":
-    """Full trainings, each with another decay, until one ends within 2 % of the wanted weights: that is the run.
+    """Trains with different decays until one run ends within 2 % of the wanted number of weights, and returns that run.
 
-    The trainings of the search stay beside it as str-search-1, str-search-2 and so on, and its search.json counts
-    them: they are the price of a method that has no sparsity target.
+    The trainings of the search are kept next to it as str-search-1, str-search-2 and so on, and its search.json lists
+    them: they are part of the cost of a method without a sparsity target.
     """
     slowest = slowest_decay(trainer)
     trainings: list[dict[str, float]] = []
@@ -101,7 +102,7 @@ def soft_threshold(trainer: "Trainer") -> "Run":
         trainings.append({"decay": decay, "weights": weights, "steps": run.result["steps"]})
         return weights
 
-    # From a threshold that rises only at the very end to one that is there after a tenth of the training.
+    # From a threshold that rises only at the very end to one that has risen after a tenth of the training.
     search(weights_at, trainer.keep, low=0, high=1, tolerance=TOLERANCE)
     settings = {"decay": trainings[-1]["decay"]}
     found = {"wanted": trainer.keep, "trainings": trainings}
@@ -109,7 +110,7 @@ def soft_threshold(trainer: "Trainer") -> "Run":
 
 
 def slowest_decay(trainer: "Trainer") -> float:
-    """Under this one, without the loss, s comes to -8 at the end, where the threshold is still next to nothing."""
+    """The decay under which s, without a loss, ends at -8, where the threshold is still almost 0."""
     from asni.recipes import lr_at
 
     training = trainer.recipe.training

@@ -1,4 +1,4 @@
-"""SynFlow: a mask without any data, which leaves no layer empty (Tanaka, Kunin, Yamins and Ganguli, 2020).
+"""SynFlow: choose the mask before training, without data and without emptying a layer (Tanaka et al., 2020).
 
 for k = 1 .. n:                                  n = 100
     s = theta_0 m * dR/d(theta_0 m)              R: the outputs for an image of ones, all values made positive
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def synflow(trainer: "Trainer") -> "Run":
-    """One round of training of the mask that the initial values alone choose."""
+    """One round of training with the mask chosen from the initial values alone."""
 
     def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
         shape, layers = trainer.dataset.info.shape, trainer.recipe.pruning.layers
@@ -34,7 +34,7 @@ def synflow(trainer: "Trainer") -> "Run":
 def synflow_masks(
     model: nn.Module, shape: tuple[int, ...], keep: int, iterations: int = 100, **layers: Unpack[Layers]
 ) -> Masks:
-    """The masks of exactly `keep` weights, pruned by the same factor again and again, the scores taken anew each time.
+    """Masks that keep exactly `keep` weights, pruned by the same factor in each iteration, with new scores each time.
 
     >>> model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
     >>> count(synflow_masks(model, (8,), keep=10))

@@ -1,4 +1,4 @@
-"""The mask of a finished training, by the magnitude of its weights, to train again under."""
+"""Magnitude masks of a finished training, for the next one."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from asni.training.trainer import Trainer
 
 Prune = Callable[[Mapping[str, Tensor], int, Masks | None], Masks]
-"""Which weights live: how many of the given ones, of those that lived before."""
+"""(weights, number to keep, masks of the living weights) -> new masks."""
 
 REWIND = 0.02
-"""How far a training goes before the step that later rounds go back to, as a fraction of it.
+"""The step that later rounds rewind to, as a fraction of the training.
 
-Frankle et al. (2019) find that between 0.1 % and 7 % of the training suffice.
+Frankle et al. (2019) find that 0.1 % to 7 % of the training is enough.
 """
 
 
@@ -32,7 +32,7 @@ def globally(weights: Mapping[str, Tensor], keep: int, within: Masks | None) -> 
 
 
 def pruned(trainer: "Trainer", trained: "Run", keep: int, prune: Prune = globally) -> "MakePruner":
-    """Holds the mask of what lives at the end of `trained` after pruning it down to `keep` weights."""
+    """A function that makes a pruner; it holds the mask of `trained`'s final weights, pruned to `keep` weights."""
 
     def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
         final = trained.weights
@@ -43,8 +43,8 @@ def pruned(trainer: "Trainer", trained: "Run", keep: int, prune: Prune = globall
 
 
 def rewind(trainer: "Trainer", share: float = REWIND) -> "tuple[dict[str, Tensor], range]":
-    """The dense training's values at its step k, batch-norm statistics included, and the steps from k on."""
+    """The dense training's weights at step k, including batch-norm statistics, and the steps from k on."""
     k = max(1, round(share * len(trainer.steps)))
     if k >= len(trainer.steps):
-        raise UsageError(f"there is no training left after step {k} of {len(trainer.steps)} to go back to.")
+        raise UsageError(f"cannot rewind to step {k} of {len(trainer.steps)}: no steps are left to train.")
     return dense_until(trainer, k).weights, trainer.steps[k:]

@@ -1,4 +1,4 @@
-"""From a name to a network: one of the paper's, or a user's own `package.module:function`."""
+"""Builds networks by name: one of the paper's, or a user's own `package.module:function`."""
 
 import importlib
 import sys
@@ -32,10 +32,10 @@ NETWORKS: dict[str, Callable[[Shape, int], nn.Module]] = {
 
 
 def build(name: str, shape: Shape, classes: int, options: Mapping[str, Any] | None = None) -> nn.Module:
-    """The network of that name for images of `shape` (channels, height, width).
+    """Build the network of that name for images of `shape` (channels, height, width).
 
     A `package.module:function` is called as `function(shape, classes, **options)` and keeps its own initialisation;
-    modules in the current directory can be named too.
+    modules in the current directory are found too.
 
     >>> build("fc", (1, 8, 8), 10).linear1
     Linear(in_features=64, out_features=300, bias=True)
@@ -45,12 +45,12 @@ def build(name: str, shape: Shape, classes: int, options: Mapping[str, Any] | No
     if name not in NETWORKS:
         raise unknown("network", name, [*NETWORKS, "package.module:function"])
     if options:
-        raise UsageError(f"network '{name}' takes no options; only a network named by import path does")
+        raise UsageError(f"network '{name}' takes no options; only a package.module:function does")
     return NETWORKS[name](shape, classes)
 
 
 def check_output(model: nn.Module, shape: Shape, classes: int) -> None:
-    """Refuse a network that does not turn two images of `shape` into two rows of `classes` numbers.
+    """Raise an error unless the network maps two images of `shape` to an output of shape (2, classes).
 
     >>> check_output(fc((1, 8, 8), 10), (1, 8, 8), 100)
     Traceback (most recent call last):
@@ -59,11 +59,11 @@ def check_output(model: nn.Module, shape: Shape, classes: int) -> None:
     output = _try_forward(model, shape)
     if not isinstance(output, Tensor):
         raise UsageError(
-            f"the network returns {_article(output)}; it must return one tensor, a row of outputs per image"
+            f"the network returns {_article(output)}; it must return one tensor with a row of outputs per image"
         )
     if output.ndim != 2 or output.shape[0] != 2:
         given = tuple(output.shape)
-        raise UsageError(f"the network turns 2 images into a tensor of shape {given}; it must be (2, {classes})")
+        raise UsageError(f"the network's output for 2 images has shape {given}; it must be (2, {classes})")
     if output.shape[1] != classes:
         raise UsageError(
             f"the network gives {output.shape[1]} outputs per image, but the dataset has {classes} classes"
@@ -87,7 +87,7 @@ def _try_forward(model: nn.Module, shape: Shape) -> object:
 
 def _imported(name: str) -> Callable[..., object]:
     module_name, _, attribute = name.partition(":")
-    # For good, not only for this import: the user's code may import more when it is called or sent to a worker process.
+    # Permanently, since the user's code may import more when it is called or sent to a worker process.
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:
@@ -114,14 +114,14 @@ def _call(name: str, function: Callable[..., object], shape: Shape, classes: int
     if not isinstance(model, nn.Module):
         raise UsageError(f"network '{name}' returned {_article(model)}; it must return a torch.nn.Module")
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise UsageError(f"network '{name}' has no parameter to train")
+        raise UsageError(f"network '{name}' has no trainable parameters")
     if any(isinstance(parameter, nn.UninitializedParameter) for parameter in model.parameters()):
         _try_forward(model, shape)
     return model
 
 
 def _described(error: Exception) -> str:
-    """What went wrong and in which line of the user's code, since the reader will not see the traceback."""
+    """The error and the line of the user's code that caused it, since the CLI prints no traceback."""
     not_theirs = ("<", __file__, importlib.__file__, str(Path(torch.__file__).parent))
     theirs = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith(not_theirs)]
     place = f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""

@@ -20,7 +20,7 @@ def conv2(shape: tuple[int, int, int], classes: int) -> nn.Module:
 
 
 def conv4(shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """Conv2 and two convolutions of 128 channels more.
+    """Conv2 plus two convolutions of 128 channels.
 
     >>> sum(p.numel() for p in conv4((1, 28, 28), 10).parameters())
     1933258
@@ -29,7 +29,7 @@ def conv4(shape: tuple[int, int, int], classes: int) -> nn.Module:
 
 
 def conv6(shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """Conv4 and two convolutions of 256 channels more.
+    """Conv4 plus two convolutions of 256 channels.
 
     >>> sum(p.numel() for p in conv6((1, 28, 28), 10).parameters())
     1802698

@@ -1,4 +1,4 @@
-"""The values a network starts from."""
+"""Initial values of a network."""
 
 from torch import nn
 
@@ -21,7 +21,7 @@ NORM_LAYERS = (
 def initialise(model: nn.Module) -> None:
     """Kaiming-normal weights, `w ~ N(0, 2 / fan_in)`; biases 0; normalisation (1, 0) with fresh statistics.
 
-    `fan_in` is He et al.'s choice and PyTorch's default: it keeps the size of the activations through the layers.
+    `fan_in` is He et al.'s choice and PyTorch's default: it preserves the scale of the activations from layer to layer.
 
     >>> layer = nn.Linear(200, 100)
     >>> initialise(layer)
@@ -35,7 +35,7 @@ def initialise(model: nn.Module) -> None:
 
 
 def reset_biases_and_norms(model: nn.Module) -> None:
-    """Biases 0, normalisation (1, 0) with fresh running statistics; every other weight stays as it is.
+    """Biases 0, normalisation (1, 0) with fresh running statistics; all other weights keep their values.
 
     >>> norm = nn.BatchNorm1d(2)
     >>> _ = norm(norm.weight.new_tensor([[1.0, 2.0], [3.0, 4.0]]))

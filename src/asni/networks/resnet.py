@@ -1,4 +1,4 @@
-"""ResNet-18 and ResNet-50 as for ImageNet, with torchvision's parameter names, so that its weights load."""
+"""ResNet-18 and ResNet-50 for ImageNet, with torchvision's parameter names, so that its weights can be loaded."""
 
 from torch import Tensor, nn
 
@@ -28,7 +28,7 @@ def resnet50(shape: tuple[int, int, int], classes: int) -> nn.Module:
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside a shortcut."""
+    """Two 3x3 convolutions with a shortcut."""
 
     expansion = 1
 
@@ -49,7 +49,7 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """A 1x1 convolution that narrows, a 3x3 one, and a 1x1 one that widens, beside a shortcut."""
+    """A 1x1 convolution that narrows, a 3x3 one, and a 1x1 one that widens, with a shortcut."""
 
     expansion = 4
 

@@ -49,7 +49,7 @@ def _vgg(shape: tuple[int, int, int], classes: int, depths: tuple[int, ...]) -> 
     model = nn.Sequential(
         OrderedDict(
             features=nn.Sequential(layers),
-            # Five pools leave one pixel of a 32x32 image; the average admits larger ones at the same parameter count.
+            # Five pools reduce a 32x32 image to one pixel; averaging allows larger images with the same parameters.
             average=nn.AdaptiveAvgPool2d(1),
             flatten=nn.Flatten(),
             linear=nn.Linear(channels, classes),

@@ -1,5 +1,14 @@
 """Sparse networks in small files: the .asni format of docs/format.md.
 
+**A file gives back what was packed, bit for bit, or raises `PackError`.** Every size and checksum is verified before
+memory is allocated, and a last checksum covers the decoded tensors.
+
+**Files are close to the entropy limit.** A mask takes its entropy at the layer's density, or less if rows, columns or
+blocks differ.
+
+**Nothing in a file is run.** Code that it names is imported only if the user allows it (`--trust-code`). Reading needs
+NumPy alone. Training from an amenable file gives the same bits as the ASNI-II run.
+
 >>> import tempfile
 >>> import numpy as np
 >>> weight = np.zeros((100, 100), np.float32)
@@ -43,16 +52,16 @@ def pack(
 ) -> Inspection:
     """Write a state_dict, a safetensors file, a `weights_only` state_dict file or a finished run to `out`.
 
-    exact: every weight bit for bit. half: layers in half precision. int8: layers in eight bits, one scale for each
-    output channel. amenable: of each layer the mask, the signs and two numbers, to train again from.
+    exact: every weight bit for bit. half: layers in half precision. int8: layers in eight bits, one scale per output
+    channel. amenable: only an initialisation to train from, which is the mask, the signs and two numbers per layer.
     """
     _write(read_source(Path(source), mode) if isinstance(source, str | Path) else Source(_tensors(source)), out, mode)
-    # Read back and verified; by now a source that was a file is out of memory again.
+    # Reads the file back and verifies it; the tensors of a source file are freed by now.
     return inspect(out)
 
 
 def load(path: str | Path) -> "dict[str, torch.Tensor]":
-    """The state_dict in a file; of an amenable file, the weights of the layers alone (see `rebuild`)."""
+    """Load the state_dict in a file; an amenable file holds only the weights of the layers (see `rebuild`)."""
     return to_torch(read(path).tensors)
 
 

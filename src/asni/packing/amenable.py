@@ -9,10 +9,10 @@ from asni.packing.dtypes import Array, Tensor, from_float32
 
 
 def layers_of(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of the layers: everything that an amenable initialisation is made of."""
+    """The weights of the layers, which are all that an amenable initialisation holds."""
     layers = {name: tensor for name, tensor in tensors.items() if is_layer(tensor)}
     if not layers:
-        raise PackError("there is no layer to pack: no float tensor has two dimensions or more")
+        raise PackError("no layer to pack: no float tensor has two dimensions or more")
     return layers
 
 
@@ -22,7 +22,7 @@ def is_layer(tensor: Tensor) -> bool:
 
 
 def centroids(values: Array) -> dict[str, float | None]:
-    """Mean of the positive and mean of the negative finite values; None where there are none.
+    """Mean of the positive and mean of the negative finite values; None if there are none.
 
     >>> centroids(np.array([1.0, 0.0, 3.0]))
     {'positive': 2.0, 'negative': None}
@@ -40,10 +40,10 @@ def amenable_layer(name: str, tensor: Tensor) -> Tensor:
            [ 2., -4.]], dtype=float32)
     """
     if tensor.dtype.name.startswith("float8"):
-        raise PackError(f"{name} is {tensor.dtype.name}, too coarse for a mean; pack it with mode 'exact'")
+        raise PackError(f"{name} is {tensor.dtype.name}, which is too coarse for a mean; pack it with mode 'exact'")
     values = tensor.to_float32()
     if not np.isfinite(values).all():
-        raise PackError(f"{name} holds NaN or infinity, so its layer has no mean")
+        raise PackError(f"{name} holds NaN or infinity, so its mean is undefined")
     means = centroids(values)
     flat = np.zeros_like(values)
     flat[values > 0] = means["positive"] or 0.0

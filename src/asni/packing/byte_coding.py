@@ -1,6 +1,6 @@
-"""A block: a known number of bytes in the cheapest of four codings.
+"""A block: a known number of bytes in the smallest of four codings.
 
-block = method (1 byte), length of the payload (varint; left out for RAW, where it is known), payload.
+block = method (1 byte), length of the payload (varint; omitted for RAW, where it is known), payload.
 """
 
 import lzma
@@ -16,15 +16,15 @@ from asni.packing.fields import Reader, varint
 
 RAW, LZMA, HISTOGRAM, DENSITY = range(4)
 
-# Raw LZMA2 with a fixed dictionary: a stream that named its own could ask the reader for 4 GiB.
+# Raw LZMA2 with a fixed dictionary size: a stream that sets its own could make the reader allocate 4 GiB.
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 20}]
 _SAMPLE = 1 << 14
-# From this many symbols on, a bitmap of the 256 is shorter than their names.
+# From this many distinct symbols on, a bitmap of all 256 is shorter than a list.
 _NAMED_SYMBOLS = 32
 
 
 def information(counts: npt.NDArray[np.int64]) -> float:
-    """Bytes that independent symbols with these counts carry: sum of n log2(N / n) / 8.
+    """The entropy of independent symbols with these counts, in bytes: sum of n log2(N / n) / 8.
 
     >>> information(np.array([8, 8]))
     2.0
@@ -34,7 +34,7 @@ def information(counts: npt.NDArray[np.int64]) -> float:
 
 
 def encode_block(data: Bytes) -> bytes:
-    """The cheapest block that holds `data`.
+    """The smallest block that holds `data`.
 
     >>> zeros = np.zeros(10_000, np.uint8)
     >>> len(encode_block(zeros)) < 30
@@ -45,7 +45,7 @@ def encode_block(data: Bytes) -> bytes:
         counts = np.bincount(data, minlength=256)
         ones = int(counts @ entropy.ONES)
         ideal = information(counts)
-        # What each would take is known before the work is done.
+        # The size of each coding is known before encoding.
         by_histogram = ideal + len(_encode_table(counts))
         by_density = information(np.array([ones, 8 * len(data) - ones]))
         if min(by_histogram, by_density) < len(data):
@@ -74,7 +74,7 @@ def decode_block(reader: Reader, length: int) -> Bytes:
 
 
 def _repeats(data: Bytes, ideal: float) -> bool:
-    """Whether a dictionary coder could win: deflate, which is fast, must beat the histogram on a sample."""
+    """Whether LZMA is worth trying: deflate, which is faster, must beat the histogram on a sample."""
     middle = max(len(data) - _SAMPLE, 0) // 2
     sample = data[middle : middle + _SAMPLE]
     shrunk = zlib.compress(sample.tobytes(), level=4)
@@ -99,7 +99,7 @@ def _decode_histogram(payload: Reader, length: int) -> Bytes:
         symbols = np.flatnonzero(np.unpackbits(np.frombuffer(payload.take(32), np.uint8))).tolist()
     counts = dict.fromkeys(range(256), 0) | {symbol: payload.varint() for symbol in symbols}
     if not length or len(symbols) != number or sum(counts.values()) != length:
-        raise PackError(f"a histogram does not count the {length} bytes it stands for")
+        raise PackError(f"the counts of a histogram do not add up to its {length} bytes")
     return entropy.decode(payload.rest(), [(length, np.array(list(counts.values())) / length)])[0]
 
 
@@ -110,7 +110,7 @@ def _density(data: Bytes, ones: int) -> bytes:
 def _decode_density(payload: Reader, length: int) -> Bytes:
     ones = payload.varint()
     if not length or ones > 8 * length:
-        raise PackError(f"a block counts {ones} set bits among {8 * length}")
+        raise PackError(f"a block claims {ones} set bits among {8 * length}")
     return entropy.decode(payload.rest(), [(length, entropy.byte_probabilities(ones, 8 * length))])[0]
 
 
@@ -119,7 +119,7 @@ def _decode_lzma(payload: bytes, length: int) -> Bytes:
     try:
         data = decoder.decompress(payload, max_length=length + 1)
     except (lzma.LZMAError, EOFError) as error:
-        raise PackError(f"an LZMA block does not decode: {error}") from error
+        raise PackError(f"cannot decode an LZMA block: {error}") from error
     if len(data) != length or not decoder.eof or decoder.unused_data:
-        raise PackError(f"an LZMA block does not hold the {length} bytes it should")
+        raise PackError(f"an LZMA block does not hold exactly {length} bytes")
     return np.frombuffer(data, np.uint8)

@@ -1,4 +1,4 @@
-"""What rounding costs: the accuracy of a run's weights before and after packing."""
+"""The cost of rounding: the accuracy of a run's weights before and after packing."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from asni.packing.rebuilding import rebuild, require_trust
 
 
 def accuracy_before_and_after(run: Path, packed: Path, *, trust_code: bool = False) -> tuple[float, float]:
-    """Percent of the run's test images that its own weights recognise, and that the packed ones do."""
+    """The test accuracy in percent of the run's own weights, and of the packed ones."""
     from asni import datasets
     from asni.files import read_tensors
     from asni.runs import names, reading

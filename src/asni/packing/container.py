@@ -1,4 +1,4 @@
-"""The bytes on disk: a magic number, a header of JSON, and sections with a checksum each. See docs/format.md."""
+"""The bytes on disk: magic bytes, a JSON header, and sections with a checksum each. See docs/format.md."""
 
 import json
 import struct
@@ -13,7 +13,7 @@ from asni.packing.dictionary import DICTIONARY
 
 MAGIC = b"\x93ASNI"
 VERSION = 1
-# Nothing that reading allocates may exceed this many times the length of the file; see "Limits" in docs/format.md.
+# Reading allocates at most this many times the length of the file; see "Limits" in docs/format.md.
 EXPANSION = 4096
 _HEADER_LIMIT = 16 << 20
 _HEADER_EXPANSION = 64
@@ -22,7 +22,7 @@ _CRC = struct.Struct("<I")
 
 
 def write(path: Path, header: dict[str, Any], sections: list[bytes]) -> None:
-    """Write the file whole or not at all."""
+    """Write a packed file atomically."""
     packed = compress_json({**header, "sections": [len(section) for section in sections]})
     prefix = MAGIC + bytes([VERSION]) + struct.pack("<I", len(packed))
     blocks = [prefix, _CRC.pack(zlib.crc32(prefix + packed)), packed]
@@ -32,18 +32,20 @@ def write(path: Path, header: dict[str, Any], sections: list[bytes]) -> None:
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[bytes]]:
-    """The header and the sections, every checksum verified."""
+    """Read the header and the sections, and verify every checksum."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise PackError(f"cannot be read: {error.strerror}") from error
     if data[: len(MAGIC)] != MAGIC:
-        raise PackError("this is not an .asni file: it does not begin with the right bytes")
+        raise PackError("not an .asni file: the magic bytes are wrong")
     if len(data) < _PREFIX.size:
-        raise PackError("the file ends before its header")
+        raise PackError("the file is truncated: it ends before its header")
     _, version, length, checksum = _PREFIX.unpack_from(data)
     if version != VERSION:
-        raise PackError(f"the file is of version {version}; this program reads version {VERSION}: install a newer asni")
+        raise PackError(
+            f"the file has format version {version}, this asni reads version {VERSION}: install a newer asni"
+        )
     packed = data[_PREFIX.size : _PREFIX.size + length]
     if len(packed) != length or zlib.crc32(data[: _PREFIX.size - 4] + packed) != checksum:
         raise PackError("the header is damaged: its checksum does not match")
@@ -56,7 +58,7 @@ def _split(data: bytes, start: int, lengths: Any) -> list[bytes]:
         raise PackError("the header does not list the lengths of the sections")
     expected = start + sum(lengths) + _CRC.size * len(lengths)
     if expected != len(data):
-        raise PackError(f"the file has {len(data)} bytes where its header promises {expected}")
+        raise PackError(f"the file has {len(data)} bytes, but its header claims {expected}")
     sections = []
     for index, length in enumerate(lengths):
         section = data[start : start + length]
@@ -68,12 +70,12 @@ def _split(data: bytes, start: int, lengths: Any) -> list[bytes]:
 
 
 def least_length(dense_bytes: int) -> int:
-    """How long the sections must be together for a reader to take `dense_bytes` of memory for them."""
+    """The total length of sections below which a reader refuses tensors of `dense_bytes` in memory."""
     return -(-dense_bytes // EXPANSION)
 
 
 def write_blocks(path: Path, blocks: Iterable[bytes]) -> None:
-    """A file of these bytes, whole or not at all."""
+    """Write these bytes to a file atomically."""
 
     def write_all(temporary: Path) -> None:
         with temporary.open("wb") as file:
@@ -83,7 +85,7 @@ def write_blocks(path: Path, blocks: Iterable[bytes]) -> None:
 
 
 def compress_json(content: dict[str, Any]) -> bytes:
-    """Raw deflate, begun with the format's dictionary; never so dense that a reader must refuse it.
+    """Compress with raw deflate and the format's preset dictionary, at most by the ratio that a reader accepts.
 
     >>> decompress_json(compress_json({"mode": "exact"}))
     {'mode': 'exact'}
@@ -99,7 +101,7 @@ def compress_json(content: dict[str, Any]) -> bytes:
 
 
 def decompress_json(packed: bytes) -> dict[str, Any]:
-    """The object a deflated section holds."""
+    """The JSON object in a deflated section."""
     inflate = zlib.decompressobj(-zlib.MAX_WBITS, zdict=DICTIONARY)
     limit = _json_limit(len(packed))
     try:

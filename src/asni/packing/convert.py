@@ -1,4 +1,4 @@
-"""Tensors in and out of other people's formats: PyTorch, safetensors, compressed sparse rows."""
+"""Convert tensors from and to other formats: PyTorch, safetensors, compressed sparse rows."""
 
 import json
 import math
@@ -23,14 +23,14 @@ _HEADER_LIMIT = 100_000_000
 
 
 def from_torch(state_dict: Mapping[str, "torch.Tensor"]) -> dict[str, Tensor]:
-    """The tensors of a state_dict, bit for bit; nothing is copied that already lies in main memory in order."""
+    """The tensors of a state_dict, bit for bit; contiguous CPU tensors are not copied."""
     import torch
 
     integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     tensors = {}
     for name, tensor in state_dict.items():
         if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
-            raise PackError(f"{name} is not a plain dense tensor, which is all a packed file can hold")
+            raise PackError(f"{name} is not a plain dense tensor; a packed file holds nothing else")
         try:
             dtype = of_name(str(tensor.dtype).removeprefix("torch."))
         except PackError as error:
@@ -53,7 +53,7 @@ def to_torch(tensors: Mapping[str, Tensor]) -> "dict[str, torch.Tensor]":
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """A state_dict that `torch.save` wrote; no code in the file is run."""
+    """Read a state_dict that `torch.save` wrote, without running code in the file."""
     import torch
 
     try:
@@ -63,8 +63,8 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
         raise PackError(f"cannot read {path}: {error.strerror}") from error
     except Exception as error:
         raise PackError(
-            f"{path} is neither the directory of a run, nor a .safetensors file, nor a state_dict that can be read "
-            f"without running its code: {error}"
+            f"{path} is not the directory of a run, a .safetensors file or a state_dict that torch.load reads with "
+            f"weights_only=True: {error}"
         ) from error
     if not isinstance(content, Mapping) or not all(isinstance(value, torch.Tensor) for value in content.values()):
         raise PackError(f"{path} is not a state_dict: it must map names to tensors; save model.state_dict() alone")
@@ -72,7 +72,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, mapped into memory, in the order in which they lie in the file."""
+    """The tensors of a safetensors file, memory-mapped, in the order of their data in the file."""
     try:
         data = np.memmap(path, np.uint8, "r")
     except (OSError, ValueError) as error:
@@ -86,7 +86,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 def _parse_safetensors(data: Array) -> dict[str, Tensor]:
     (length,) = struct.unpack("<Q", data[:8].tobytes())
     if length > min(len(data) - 8, _HEADER_LIMIT):
-        raise ValueError(f"a header of {length} bytes")
+        raise ValueError(f"the header claims {length} bytes")
     header = json.loads(data[8 : 8 + length].tobytes())
     header.pop("__metadata__", None)
     body = data[8 + length :]
@@ -96,13 +96,13 @@ def _parse_safetensors(data: Array) -> dict[str, Tensor]:
         if dtype is None:
             raise ValueError(f"{name} has the unknown element type {item['dtype']}")
         if not 0 <= start <= stop <= len(body) or stop - start != math.prod(shape) * dtype.numpy.itemsize:
-            raise ValueError(f"{name} does not fit the file")
+            raise ValueError(f"the offsets of {name} do not match its shape or the file")
         tensors[name] = Tensor.from_bits(dtype, body[start:stop].view(np.ndarray), tuple(shape))
     return tensors
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """A safetensors file with the tensors in their own order."""
+    """Write a safetensors file with the tensors in the given order."""
     header: dict[str, Any] = {}
     start = 0
     for name, tensor in tensors.items():
@@ -125,11 +125,11 @@ def write_safetensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def write_csr(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """A NumPy .npz: for each layer NAME.data, NAME.indices, NAME.indptr and NAME.shape, all else under its own name.
+    """Write a NumPy .npz with NAME.data, NAME.indices, NAME.indptr and NAME.shape per layer, and all other tensors.
 
     Convolutions become matrices of (output channels) x (everything else); NAME.shape is the shape of the tensor.
     `scipy.sparse.csr_matrix((data, indices, indptr), shape=(shape[0], shape[1:].prod()))` reads them, and so does
-    NumPy alone.
+    NumPy alone. Tensors that are not layers keep their names.
     """
     arrays: dict[str, Array] = {}
     for name, tensor in tensors.items():
@@ -144,7 +144,7 @@ def write_csr(path: Path, tensors: Mapping[str, Tensor]) -> None:
         arrays |= own
 
     def write_all(temporary: Path) -> None:
-        # np.savez takes the names as keyword arguments, among which some names are its own.
+        # np.savez takes the names as keyword arguments, which would clash with its own parameters.
         with ZipFile(temporary, "w") as bundle:
             for name, array in arrays.items():
                 with bundle.open(f"{name}.npy", "w", force_zip64=True) as file:

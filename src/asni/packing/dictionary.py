@@ -1,6 +1,6 @@
-"""What the JSON of most files says, known to both sides: part of the format, never to change within a version.
+"""The preset dictionary for deflate: text that most headers contain. Part of the format, fixed within a version.
 
-Deflate begins with this text behind it, so that a small network does not pay for the words of its header.
+It keeps the header of a small network short.
 """
 
 _WORDS = (

@@ -1,4 +1,4 @@
-"""The element types a file can hold, as bit patterns: NumPy has no bfloat16 and no float8, but it has their bits."""
+"""The element types a file can hold; bfloat16 and float8, which NumPy lacks, are kept as bit patterns."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ Float32 = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class DType:
-    """One element type: its name in PyTorch, its code in safetensors, and the NumPy type that carries it."""
+    """One element type: its name in PyTorch, its code in safetensors, and the NumPy type that stores it."""
 
     name: str
     safetensors: str
@@ -46,7 +46,7 @@ def of_name(name: object) -> DType:
     """The element type of that name, or PackError."""
     dtype = DTYPES.get(name) if isinstance(name, str) else None
     if dtype is None:
-        raise PackError(f"element type {name!r} is not one of {', '.join(DTYPES)}")
+        raise PackError(f"unknown element type {name!r} (known: {', '.join(DTYPES)})")
     return dtype
 
 
@@ -59,7 +59,7 @@ class Tensor:
 
     @classmethod
     def of(cls, array: Array) -> "Tensor":
-        """A NumPy array as it is.
+        """Wrap a NumPy array.
 
         >>> Tensor.of(np.ones(2, np.float32)).dtype.name
         'float32'
@@ -69,7 +69,7 @@ class Tensor:
 
     @property
     def bits(self) -> Array:
-        """All elements in order, as unsigned integers (a complex number is one of 64 bits)."""
+        """All elements in order, as unsigned integers (64 bits for a complex number)."""
         return np.ascontiguousarray(self.array).reshape(-1).view(self.dtype.bits)
 
     @classmethod
@@ -77,7 +77,7 @@ class Tensor:
         return cls(dtype, bits.view(dtype.numpy).reshape(shape))
 
     def to_float32(self) -> Float32:
-        """The elements in order, as float32 (bfloat16 and float16 exactly; float64 rounded, to infinity if need be)."""
+        """The elements in order, as float32 (bfloat16 and float16 exactly; float64 rounded, and may overflow)."""
         if self.dtype.name == "bfloat16":
             return (self.bits.astype(np.uint32) << 16).view(np.float32)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -1,9 +1,9 @@
-"""The entropy coder: bytes, and the probability of each of the 256 byte values, to bits.
+"""The entropy coder: encodes bytes, given the probability of each of the 256 byte values.
 
 Bits are coded eight at a time: a byte of independent bits of density p has probability p^ones (1 - p)^zeros. That costs
 the same as coding them one by one, and is eight times as fast.
 
-The probabilities are built from integers by float64 division and multiplication alone, which all machines round alike.
+Probabilities are computed from integers by float64 division and multiplication only, so every machine gets the same.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Bytes = npt.NDArray[np.uint8]
 Probabilities = npt.NDArray[np.float64]
 Part = tuple[Bytes, Probabilities]
 
-# The coder takes int32 symbols: chunks keep that fourfold copy small beside the weights.
+# The coder takes int32 symbols: chunks keep this fourfold copy small compared with the weights.
 _CHUNK = 1 << 20
 ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1)
 

@@ -1,10 +1,10 @@
-"""Reading a section from its front to its back, never past its end, and the integers in it."""
+"""Read the bytes and integers of a section in order, never past its end."""
 
 from asni.errors import PackError
 
 
 def varint(number: int) -> bytes:
-    """LEB128: seven bits a byte, the least significant first.
+    """LEB128: seven bits per byte, the least significant first.
 
     >>> varint(5), varint(300)
     (b'\\x05', b'\\xac\\x02')
@@ -17,7 +17,7 @@ def varint(number: int) -> bytes:
 
 
 class Reader:
-    """Takes bytes off the front of a section; asking for more than there is raises PackError.
+    """Takes bytes off the front of a section; raises PackError if too few are left.
 
     >>> reader = Reader(b"\\xac\\x02rest")
     >>> reader.varint(), reader.take(2), reader.rest()

@@ -1,4 +1,4 @@
-"""What is in a file, and how close to the entropy limit it came."""
+"""The content of a packed file, and how close its size is to the entropy limit."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from asni.packing.reading import Packed, read
 
 @dataclass(frozen=True)
 class Layer:
-    """One weight tensor: how sparse it is, and what its parts take in the file."""
+    """One weight tensor: its sparsity, and the bytes of its parts in the file."""
 
     name: str
     shape: tuple[int, ...]
@@ -55,12 +55,12 @@ class Inspection:
 
 
 def inspect(path: str | Path) -> Inspection:
-    """Layers, bytes by part, and `ratio`: what was written over the entropy of what it says.
+    """Inspect a packed file: its layers, the bytes of each part, and `ratio`, its size relative to the entropy.
 
-    The entropy is that of independent bits at each layer's density. In the amenable mode it covers mask and signs, and
-    is set beside the whole file but for the recipe and metrics; in the other modes it covers the masks alone, beside
-    the bytes of the masks. Tied weights count once. `minus_zeros` are the weights that are -0.0, which the exact mode
-    keeps as it keeps every other bit.
+    The entropy is that of independent bits at each layer's density. In the amenable mode it covers masks and signs, and
+    is compared with the whole file except the recipe and metrics; in the other modes it covers only the masks, and is
+    compared with the bytes of the masks. Tied weights count once. `minus_zeros` counts the weights that are -0.0, which
+    the exact mode stores like any other value.
     """
     packed = read(path)
     size = Path(path).stat().st_size
@@ -126,7 +126,7 @@ def _layer(entry: Entry, packed: Packed) -> Layer:
 
 
 def _sign_bit(tensor: Tensor) -> Array:
-    """All that is set in -0.0."""
+    """The only bit that is set in -0.0."""
     bits = tensor.bits.dtype
     return np.asarray(1 << (8 * bits.itemsize - 1), bits)
 

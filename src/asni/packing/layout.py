@@ -1,4 +1,4 @@
-"""What the header says about the tensors: the part that writing and reading must agree on."""
+"""The description of tensors in the header, shared by writing and reading."""
 
 import json
 import zlib
@@ -16,7 +16,7 @@ MAX_DIMENSIONS = 32
 
 @dataclass(frozen=True)
 class Entry:
-    """One tensor as the header describes it: `same` names an earlier tensor that is bit for bit equal."""
+    """One tensor as the header describes it; `same` is the index of an earlier tensor that is equal bit for bit."""
 
     name: str
     dtype: DType
@@ -28,7 +28,7 @@ class Entry:
 
     @property
     def dense_bytes(self) -> int:
-        """Memory the tensor takes, counting an empty dimension as one, so that no shape is beyond reason."""
+        """The bytes of the tensor in memory; an empty dimension counts as 1, to limit the other dimensions too."""
         return prod(max(length, 1) for length in self.shape) * self.dtype.numpy.itemsize
 
     @property
@@ -47,26 +47,26 @@ class Entry:
 
 
 def parse_network(content: Any) -> dict[str, Any]:
-    """How the network is built: its name or import path, the shape of an image, classes and options; or nothing."""
+    """Validate the network's description: name or import path, shape of an image, classes, options; may be empty."""
     kinds = {"name": str, "shape": list, "classes": int, "options": dict}
-    _require(isinstance(content, dict), "the header does not say how the network is built")
+    _require(isinstance(content, dict), "the header does not describe the network")
     for key, value in content.items():
-        _require(type(value) is kinds.get(key), f"the header says that the {key!r} of the network is {value!r}")
-    _require(_are_lengths(content.get("shape", [])), "the shape of the network's input is not a list of lengths")
+        _require(type(value) is kinds.get(key), f"the header has an invalid {key!r} of the network: {value!r}")
+    _require(_are_lengths(content.get("shape", [])), "the shape of the network's input is not a list of sizes")
     return dict(content)
 
 
 def parse_about(content: dict[str, Any]) -> dict[str, Any]:
-    """What is known of the network: its recipe, with the schedule in it, and its metrics."""
+    """Validate what is known about the network: its recipe, with the schedule in it, and its metrics."""
     recipe = content.get("recipe", {})
     schedule = recipe.get("pruning", {}) if isinstance(recipe, dict) else None
     known = all(isinstance(value, dict) for value in (*content.values(), schedule))
-    _require(known, "the recipe, its schedule or the metrics are no objects")
+    _require(known, "the recipe, its schedule or the metrics are not JSON objects")
     return content
 
 
 def parse_entries(content: Any) -> list[Entry]:
-    """The tensors of a header that may hold anything."""
+    """Validate the tensors of an untrusted header."""
     _require(isinstance(content, list), "the header does not list the tensors")
     entries: list[Entry] = []
     for item in content:
@@ -79,7 +79,7 @@ def parse_entries(content: Any) -> list[Entry]:
 def _parse_twin(item: dict[str, Any], earlier: list[Entry]) -> Entry:
     name, same = item["name"], item["same"]
     known = type(same) is int and 0 <= same < len(earlier) and earlier[same].same is None
-    _require(known, f"{name} is said to equal tensor {same!r}, which is not a tensor before it")
+    _require(known, f"{name} refers to tensor {same!r}, which is not an earlier tensor with its own data")
     return Entry(name, earlier[same].dtype, earlier[same].shape, same=same)
 
 
@@ -88,16 +88,16 @@ def _parse_entry(item: dict[str, Any]) -> Entry:
     shape: Any = item.get("shape")
     sparse: Any = item.get("sparse")
     stored, error = item.get("stored"), item.get("error")
-    _require(_are_lengths(shape), f"the shape of {name} is not a list of lengths")
+    _require(_are_lengths(shape), f"the shape of {name} is not a list of sizes")
     _require(len(shape) <= MAX_DIMENSIONS, f"{name} has more than {MAX_DIMENSIONS} dimensions")
     _require(isinstance(sparse, bool), f"the header does not say whether {name} is sparse")
     if sparse or stored is not None:
         _require(len(shape) > 0 and all(shape), f"{name} cannot be sparse or rounded with shape {shape}")
     if stored is None:
         return Entry(name, dtype, tuple(shape), sparse)
-    _require(stored in STORED and dtype.is_float, f"{name} cannot be {dtype.name} stored as {stored!r}")
+    _require(stored in STORED and dtype.is_float, f"{name} is {dtype.name}, which cannot be stored as {stored!r}")
     stated = isinstance(error, dict) and [type(error.get(key)) for key in ("max", "rms")] == [float, float]
-    _require(stated, f"the error of rounding {name} is not stated")
+    _require(stated, f"the rounding error of {name} is missing")
     return Entry(name, dtype, tuple(shape), sparse, of_name(stored), error)
 
 
@@ -105,13 +105,13 @@ def _are_lengths(value: Any) -> bool:
     return isinstance(value, list) and all(type(length) is int and length >= 0 for length in value)
 
 
-def _require(fulfilled: bool, otherwise: str) -> None:
-    if not fulfilled:
-        raise PackError(otherwise)
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise PackError(message)
 
 
 class ContentChecksum:
-    """CRC-32 over everything a reader gets: it ties header and sections together, and proves the decoding right."""
+    """CRC-32 of the decoded content: it verifies the decoding, and that header and sections belong together."""
 
     def __init__(self, mode: str, network: dict[str, Any]) -> None:
         self.value = zlib.crc32(json.dumps([mode, network], sort_keys=True).encode())

@@ -1,8 +1,8 @@
-"""A mask close to its entropy.
+"""Encode a mask close to its entropy, in the smallest of three forms.
 
-Three forms, the cheapest by size: a block of the packed bits, which finds patterns such as 2:4 or dead blocks; bits at
-the layer's density; and bits at the density of their group, where rows and columns of like density form the groups, so
-that dead channels and dark pixels cost next to nothing.
+A block of the packed bits exploits patterns such as 2:4 sparsity or dead blocks. The other two code bits by density:
+that of the layer, or that of their group, where rows and columns of similar density form the groups, so that dead
+channels and dark pixels cost almost nothing.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ BITMAP, GROUPS, BY_ROW, BY_COLUMN = 0, 1, 2, 4
 
 
 def encode_mask(mask: Mask) -> bytes:
-    """The cheapest section that holds a mask of two dimensions.
+    """The smallest section that holds a mask of two dimensions.
 
     >>> mask = np.arange(10_000).reshape(100, 100) % 50 == 0
     >>> len(encode_mask(mask)) < 60
@@ -55,7 +55,7 @@ def _classes(counts: npt.NDArray[np.int64]) -> Classes:
 
 
 def _cheapest_classes(mask: Mask) -> tuple[Classes, Classes]:
-    """The classes of rows and columns whose groups, with the tables of classes, come out smallest."""
+    """The classes of rows and columns that give the smallest encoding, including the tables of classes."""
     rows, columns = _classes(mask.sum(axis=1)), _classes(mask.sum(axis=0))
     choices = [(row, column) for row in (np.zeros_like(rows), rows) for column in (np.zeros_like(columns), columns)]
     sums = np.array([mask[rows == label].sum(axis=0) for label in range(rows.max() + 1)])
@@ -110,6 +110,6 @@ def _groups(rows: Classes, columns: Classes) -> Iterator[tuple[npt.NDArray[np.in
 
 
 def _class_tables(rows: Classes, columns: Classes) -> bytes:
-    """The form, and the classes that it promises."""
+    """The form byte, followed by the tables of classes that it needs."""
     form = GROUPS | (BY_ROW if rows.any() else 0) | (BY_COLUMN if columns.any() else 0)
     return bytes([form]) + b"".join(encode_block(classes) for classes in (rows, columns) if classes.any())

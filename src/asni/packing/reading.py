@@ -1,4 +1,4 @@
-"""A file to tensors. Nothing here needs PyTorch."""
+"""Read tensors from a packed file, without PyTorch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from asni.packing.value_coding import decode_values
 
 @dataclass(frozen=True)
 class Packed:
-    """What a file holds: the tensors, how the network is built again, and what is known about it."""
+    """The content of a file: the tensors, how to build the network, and what is known about it."""
 
     mode: str
     tensors: dict[str, Tensor]
@@ -32,15 +32,15 @@ class Packed:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """The tensors as NumPy arrays; bfloat16 and float8 as the unsigned integers of their bits."""
+        """The tensors as NumPy arrays; bfloat16 and float8 as unsigned integers of the same bits."""
         return {name: tensor.array for name, tensor in self.tensors.items()}
 
 
 def read(path: str | Path) -> Packed:
-    """The network in a file, in NumPy alone."""
+    """Read a packed file; needs NumPy only."""
     path = Path(path)
     try:
-        # A file of random bits may hold any scale and any NaN: what they overflow to is for the checksum to judge.
+        # A damaged file may hold any scale or NaN: ignore overflows, the checksum detects the damage.
         with np.errstate(all="ignore"):
             return _decode(*container.read(path))
     except (PackError, RecursionError) as error:
@@ -50,7 +50,7 @@ def read(path: str | Path) -> Packed:
 def _decode(header: dict[str, Any], sections: list[bytes]) -> Packed:
     mode, network = header.get("mode"), parse_network(header.get("network"))
     if mode not in MODES:
-        raise PackError(f"the header names mode {mode!r}; this version knows {', '.join(MODES)}")
+        raise PackError(f"the header has the unknown mode {mode!r} (known: {', '.join(MODES)})")
     entries = parse_entries(header.get("tensors"))
     dense, length = sum(entry.dense_bytes for entry in entries), sum(map(len, sections))
     if container.least_length(dense) > length:
@@ -73,7 +73,7 @@ def _decode(header: dict[str, Any], sections: list[bytes]) -> Packed:
     if any(padding) or next(left, None) is not None:
         raise PackError("the file holds sections that belong to no tensor")
     if content.value != header.get("content"):
-        raise PackError("the tensors are not the ones that were packed: the checksum of the content does not match")
+        raise PackError("the tensors differ from those that were packed: the checksum of the content does not match")
     named = {entry.name: tensor for entry, tensor in zip(entries, tensors, strict=True)}
     known = parse_about(container.decompress_json(about)) if about else {}
     return Packed(mode, named, network, known, tuple(entries), part_bytes, len(about), content.value)
@@ -87,7 +87,7 @@ def _next(left: Iterator[bytes], what: str) -> bytes:
 
 
 class _Section:
-    """The parts of one tensor's section, in order, each behind its length."""
+    """The parts of one tensor's section, in order, each preceded by its length."""
 
     def __init__(self, data: bytes) -> None:
         self.reader = Reader(data)

@@ -1,4 +1,4 @@
-"""A packed file back to a network that runs, and to one that trains."""
+"""Rebuild a network from a packed file, and train it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def rebuild(path: str | Path, *, trust_code: bool = False) -> "nn.Module":
-    """The network in a file, with its weights; an amenable one at its start: biases 0, normalisation (1, 0).
+    """Build the network of a file with its weights; for an amenable file, biases are 0 and normalisation (1, 0).
 
-    A network named by an import path is code that the file chose: it is imported only if you trust it.
+    A network named by an import path is code chosen by the file: it is imported only with `trust_code`.
     """
     from asni.networks import build
 
     packed = read(path)
     network = packed.network
     if not {"name", "shape", "classes"} <= network.keys() or len(network["shape"]) != 3:
-        raise PackError(f"{path} does not say how its network is built; load its weights into your own with asni.load.")
+        raise PackError(f"{path} does not describe its network; load its weights into your own model with asni.load.")
     require_trust(network["name"], trust_code, str(path))
     channels, height, width = network["shape"]
     model = build(network["name"], (channels, height, width), network["classes"], network.get("options"))
@@ -35,7 +35,7 @@ def rebuild(path: str | Path, *, trust_code: bool = False) -> "nn.Module":
 
 
 def fill(model: "nn.Module", packed: Packed) -> None:
-    """Give a network the weights of a file; what an amenable file leaves out goes back to its start."""
+    """Load the weights of a file into a network; what an amenable file leaves out is reset."""
     from asni.networks import reset_biases_and_norms
     from asni.pruning.layers import prunable
 
@@ -45,27 +45,27 @@ def fill(model: "nn.Module", packed: Packed) -> None:
     missing = [name for name in needed if name not in state]
     other = [name for name, tensor in state.items() if name not in own or own[name].shape != tensor.shape]
     if missing or other:
-        raise PackError(f"the file is of another network: it differs in {', '.join([*missing, *other][:5])}.")
+        raise PackError(f"the file does not match the network: they differ in {', '.join([*missing, *other][:5])}.")
     model.load_state_dict(state, strict=complete)
     if not complete:
         reset_biases_and_norms(model)
 
 
 def recipe_of(path: str | Path, *, trust_code: bool = False) -> "Recipe":
-    """The recipe that the network of a file was trained by."""
+    """The recipe that the network of a file was trained with."""
     from asni.recipes import Recipe
     from asni.recipes.checking import checked
 
     recipe = read(path).about.get("recipe")
     if recipe is None:
-        raise PackError(f"{path} holds no recipe; name one: asni train RECIPE --from {path}")
+        raise PackError(f"{path} holds no recipe. Name one: asni train RECIPE --from {path}")
     found = checked(Recipe, recipe, str(path))
     require_trust(found.network, trust_code, str(path))
     return found
 
 
 def train_from(trainer: "Trainer", path: str | Path) -> "Run":
-    """A full training of the weights in a file, its zeros held."""
+    """Run a full training from the weights in a file, with its zeros kept at zero."""
     from asni.pruning.hold import Hold
 
     packed = read(path)
@@ -83,6 +83,8 @@ def train_from(trainer: "Trainer", path: str | Path) -> "Run":
 
 
 def require_trust(network: str, trusted: bool, source: str) -> None:
-    """A name with a colon is an import path."""
+    """Raise an error if the network is an import path (a name with a colon) and not trusted."""
     if ":" in network and not trusted:
-        raise PackError(f"{source} would import {network}; if you trust that code, say so with --trust-code.")
+        raise PackError(
+            f"{source} names the code {network} as its network. If you trust that code, allow it with --trust-code."
+        )

@@ -1,4 +1,4 @@
-"""Weights with fewer bits: half precision, and eight bits with a scale for each output channel."""
+"""Weights with fewer bits: half precision, and eight bits with a scale per output channel."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ _MINUS_ZERO = 0x8000  # in float16 and bfloat16
 
 
 def halve(name: str, tensor: Tensor) -> Tensor:
-    """The tensor in float16, or in bfloat16 if float16 cannot reach its largest value."""
+    """The tensor in float16, or in bfloat16 if float16 would overflow."""
     values = _finite(name, tensor)
     for dtype in (DTYPES["float16"], DTYPES["bfloat16"]):
         bits = from_float32(values, dtype)
-        # What was rounded to nothing must not stay behind as -0.0, which would be stored.
+        # A weight that rounds to -0.0 becomes +0.0, since -0.0 would be stored as a value.
         half = Tensor.from_bits(dtype, np.where(bits == _MINUS_ZERO, 0, bits).astype(bits.dtype), tensor.array.shape)
         if np.isfinite(half.to_float32()).all():
             return half
@@ -24,7 +24,7 @@ def halve(name: str, tensor: Tensor) -> Tensor:
 
 
 def widen(half: Tensor, dtype: DType) -> Tensor:
-    """A halved tensor in its own element type again."""
+    """Convert a halved tensor back to its original element type."""
     values = half.to_float32().astype(dtype.numpy)
     return Tensor(dtype, values.reshape(half.array.shape))
 
@@ -55,7 +55,7 @@ def rounding_error(before: Tensor, after: Tensor) -> dict[str, Any]:
 
 
 def _round_up(scales: Float32) -> Float32:
-    """The next float32 whose lower half is zero: a channel of few weights should not pay 32 bits for its scale."""
+    """Round up to a float32 whose lower 16 bits are zero, to make scales smaller."""
     return ((scales.view(np.uint32) + 0xFFFF) & 0xFFFF0000).view("<f4")
 
 

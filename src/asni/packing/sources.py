@@ -1,4 +1,4 @@
-"""Where the weights of a packed file come from: a finished run, a safetensors file, a PyTorch state_dict."""
+"""Read the weights to pack: from a finished run, a safetensors file or a PyTorch state_dict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _SECTIONS = ("training", "pruning", "overrides")
 
 @dataclass(frozen=True)
 class Source:
-    """Tensors, how their network is built, and what is known about it."""
+    """Tensors, how to build their network, and what is known about it."""
 
     tensors: Mapping[str, Tensor]
     network: dict[str, Any] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class Source:
 
 
 def read_source(path: Path, mode: str) -> Source:
-    """The weights at `path`; of an ASNI-II run the amenable mode takes the initialisation that it started from."""
+    """Read the weights at `path`; for an ASNI-II run, the amenable mode takes the initialisation it started from."""
     if path.is_dir():
         return _read_run(path, mode)
     if path.suffix == ".safetensors":
@@ -35,7 +35,7 @@ def _read_run(directory: Path, mode: str) -> Source:
     from asni.runs import reading
 
     if not (directory / names.RESULT).exists():
-        raise PackError(f"{directory} is not a finished run: there is no {names.RESULT} in it")
+        raise PackError(f"{directory} is not a finished run: it has no {names.RESULT}")
     recipe, result = reading.recipe(directory).model_dump(), reading.finite_result(directory)
     amenable_start = mode == "amenable" and result["stage"] == "asni-2"
     tensors = read_safetensors(directory / (names.INITIAL if amenable_start else names.WEIGHTS))
@@ -52,8 +52,8 @@ def _read_run(directory: Path, mode: str) -> Source:
 def _require_every_layer(directory: Path, amenable_start: bool) -> None:
     if not amenable_start:
         raise PackError(
-            f"{directory} left some layers out of its pruning, so only its ASNI-II run has two numbers for each: "
-            "train that one (--method asni-2) and pack it."
+            f"the recipe of {directory} excludes some layers from pruning, so only its ASNI-II run has two numbers per "
+            "layer. Train that run (--method asni-2) and pack it."
         )
 
 
@@ -75,7 +75,7 @@ def _network(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_defaults(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """What a recipe does not say need not be carried, nor what the paper says about it."""
+    """The recipe without unset values, its title and the paper's numbers."""
     parts = {
         key: {inner: said for inner, said in value.items() if said is not None} if key in _SECTIONS else value
         for key, value in recipe.items()

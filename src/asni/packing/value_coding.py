@@ -1,9 +1,9 @@
-"""The values that survive, bit for bit: the cheapest of three codings.
+"""Encode the nonzero values, bit for bit, in the smallest of three codings.
 
-PALETTE: few distinct values (the amenable initialisation has two), so a table and an index for each.
-PLANES: byte planes. Signs and mantissas are noise, exponents are not: the sign goes to the lowest bit, so that the
+PALETTE: for few distinct values (the amenable initialisation has two): a table, and an index per value.
+PLANES: byte planes. Signs and mantissas look random, exponents do not: the sign moves to the lowest bit, so that the
 exponent of a float32 or a bfloat16 fills the highest plane.
-WHOLE: the bytes as they lie, for values that repeat in longer patterns.
+WHOLE: the bytes in memory order, for values that repeat in longer patterns.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _SAMPLE = 4096
 
 
 def encode_values(bits: Array) -> bytes:
-    """The cheapest section that holds the bit patterns `bits`.
+    """The smallest section that holds the bit patterns `bits`.
 
     >>> bits = np.tile(np.array([0.5, -0.25], np.float32), 5000).view(np.uint32)
     >>> len(encode_values(bits)) < 50
@@ -59,7 +59,7 @@ def decode_values(section: bytes, count: int, dtype: np.dtype[np.generic]) -> Ar
 
 
 def _palette(bits: Array) -> Array | None:
-    """The distinct values, if they are few; a sample answers for most layers."""
+    """The distinct values if they are few, else None; for most layers, a sample decides."""
     if len(np.unique(bits[:_SAMPLE])) > _MAX_PALETTE:
         return None
     palette = np.unique(bits)
@@ -77,7 +77,7 @@ def _encode_palette(bits: Array, palette: Array) -> bytes:
 def _decode_palette(reader: Reader, count: int, dtype: np.dtype[np.generic]) -> Array:
     size = reader.varint()
     if not 1 <= size <= _MAX_PALETTE:
-        raise PackError(f"a palette of {size} values is not between 1 and {_MAX_PALETTE}")
+        raise PackError(f"a palette has {size} values; expected 1 to {_MAX_PALETTE}")
     palette = np.frombuffer(reader.take(size * dtype.itemsize), dtype)
     if size == 1:
         return np.repeat(palette, count)
@@ -86,12 +86,12 @@ def _decode_palette(reader: Reader, count: int, dtype: np.dtype[np.generic]) -> 
     else:
         index = decode_block(reader, count)
         if index.max() >= size:
-            raise PackError(f"value {index.max()} of a palette of {size} does not exist")
+            raise PackError(f"palette index {index.max()} is out of range for {size} values")
     return palette[index]
 
 
 def _planes(bits: Array) -> Iterator[Bytes]:
-    """The bytes of each element, the lowest first, one array for each place."""
+    """The bytes of the elements as one array per byte position, the lowest first."""
     width = 8 * bits.dtype.itemsize
     rotated = (bits << 1) | (bits >> (width - 1))
     for place in range(bits.dtype.itemsize):

@@ -1,4 +1,4 @@
-"""Tensors to a file."""
+"""Write tensors to a packed file."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ _SURELY_SPARSE = 0.25
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[str, Any], about: dict[str, Any]) -> None:
-    """Write `tensors` in one of MODES; a reader learns how to build `network` and what is known `about` it."""
+    """Write `tensors` in one of MODES, with how to build the `network` and what is known `about` it."""
     if mode not in MODES:
         raise unknown("mode", mode, MODES)
     _require_readable(tensors)
@@ -39,7 +39,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[st
             sections.append(b"".join(varint(len(part)) + part for part in parts))
         entries.append(entry)
         content.add(entry, tensor)
-    # A reader takes no more memory than the length of the file justifies, so the file must be long enough.
+    # A reader limits its memory by the length of the file, so the file must be long enough.
     missing = container.least_length(sum(entry.dense_bytes for entry in entries)) - sum(map(len, sections))
     sections += [bytes(missing)] if missing > 0 else []
     header = {"mode": mode, "network": network, "tensors": [entry.to_json() for entry in entries]}
@@ -49,7 +49,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[st
 def _require_readable(tensors: Mapping[str, Tensor]) -> None:
     for name, tensor in tensors.items():
         if not isinstance(name, str):
-            raise PackError(f"the name of a tensor must be a text, not {name!r}")
+            raise PackError(f"the name of a tensor must be a string, not {name!r}")
         if tensor.array.ndim > MAX_DIMENSIONS:
             raise PackError(f"{name} has {tensor.array.ndim} dimensions; a packed file holds up to {MAX_DIMENSIONS}")
 
@@ -84,16 +84,14 @@ def _encode(entry: Entry, tensor: Tensor, mode: str) -> tuple[Entry, Tensor, lis
         sparse, parts = _encode_exact(exact)
         return replace(entry, sparse=sparse), exact, parts
     if not np.isfinite(restored.to_float32()).all():
-        raise PackError(
-            f"{entry.name} reaches beyond {tensor.dtype.name} when it is rounded; pack it with mode 'exact'"
-        )
+        raise PackError(f"{entry.name} overflows {tensor.dtype.name} when it is rounded; pack it with mode 'exact'")
     sparse, parts = _encode_exact(stored)
     error = rounding.rounding_error(tensor, restored)
     return replace(entry, sparse=sparse, stored=stored.dtype, error=error), restored, prefix + parts
 
 
 def _encode_exact(tensor: Tensor) -> tuple[bool, list[bytes]]:
-    """Mask and survivors, or all values: whichever is smaller. Only the pattern of +0.0 counts as zero."""
+    """Mask and nonzero values, or all values, whichever is smaller. -0.0 does not count as zero."""
     bits = tensor.bits
     zeros = bits.size - int(np.count_nonzero(bits))
     if not zeros or not _may_be_sparse(tensor):

@@ -1,4 +1,4 @@
-"""Global pruning along any schedule, by magnitude or another score: ASNI-I, GMP and one-shot pruning differ in it."""
+"""Global pruning along a schedule, by magnitude or another score: the base of ASNI-I, GMP and one-shot pruning."""
 
 from typing import Unpack
 
@@ -14,21 +14,22 @@ from asni.pruning.scores import Score, magnitude, score_function, scored
 
 
 class Ranking(Layers, total=False):
-    """Which weights are pruned and how they are ranked, as every gradual pruner takes it."""
+    """Keyword arguments of every gradual pruner: which weights to prune and how to rank them."""
 
     score: str | Score
     floor: float | None
 
 
 class GradualMagnitude(Hold):
-    """Prunes after every `every` steps of a training of `steps` to what the schedule says.
+    """Prunes to the schedule's sparsity every `every` steps of a training of `steps` steps.
 
-    Those steps are the schedule's epoch. The weights of all layers are ranked together, a pruned weight never comes
-    back, and the last pruning leaves exactly `round(prunable * (1 - final))` of them. Options of all gradual pruners:
+    `every` steps count as one epoch of the schedule. Weights are ranked globally, over all layers. A pruned weight
+    never comes back. The last pruning leaves exactly `round(prunable * (1 - final))` weights. Options of all gradual
+    pruners:
 
-    - `include`, `exclude`: which weights are pruned (see `asni.prunable`);
-    - `score`: "magnitude" (default), "lamp", or a function `(name, weight) -> tensor` whose largest values live;
-    - `floor`: how much of each layer lives at least, a fraction as a float or a number of weights as an int.
+    - `include`, `exclude`: which weights to prune (see `asni.prunable`);
+    - `score`: "magnitude" (default), "lamp", or a function `(name, weight) -> tensor`; the largest scores are kept;
+    - `floor`: the minimum to keep in each layer, as a fraction (float) or a number of weights (int).
 
     >>> from asni.pruning.schedules import Polynomial
     >>> model = nn.Linear(10, 10)
@@ -54,7 +55,7 @@ class GradualMagnitude(Hold):
         **layers: Unpack[Layers],
     ):
         if not 1 <= every <= steps:
-            raise UsageError(f"a training of {steps} steps cannot be pruned after every {every} of them.")
+            raise UsageError(f"every must be from 1 to the {steps} steps of the training, not {every}.")
         self.prunings = steps // every
         final = schedule(self.prunings - 1, self.prunings)
         require_sparsity(final)
@@ -77,7 +78,7 @@ class GradualMagnitude(Hold):
             self.prune(self.schedule(done - 1, self.prunings))
 
     def prune(self, sparsity: float) -> None:
-        """The threshold over all layers, the masks, the weights; nothing where as many are pruned already."""
+        """Prune to `sparsity` by one global threshold; does nothing if the network is already that sparse."""
         keep = kept(sum(weight.numel() for weight in self.weights.values()), sparsity)
         masks = self.masks
         if keep < count(masks):
@@ -92,19 +93,19 @@ class GradualMagnitude(Hold):
 
 def require_sparsity(sparsity: float) -> None:
     if not 0 < sparsity < 1:
-        raise UsageError(f"sparsity is the fraction of the weights to prune, above 0 and below 1, not {sparsity}.")
+        raise UsageError(f"sparsity must be a fraction above 0 and below 1, not {sparsity}.")
 
 
 def total_steps(epochs: int, steps_per_epoch: int) -> int:
     for name, number in (("epochs", epochs), ("steps_per_epoch", steps_per_epoch)):
-        # Fractions of a step would never be counted, and nothing pruned.
+        # The step count would never equal a fractional number, and nothing would be pruned.
         if number < 1 or number != int(number):
             raise UsageError(f"{name} must be a whole number and at least 1, not {number}.")
     return epochs * steps_per_epoch
 
 
 def update_interval(steps: int) -> int:
-    """Every 100 steps, as published; in a training of fewer than 5,000, every fiftieth part of it.
+    """Steps between two updates: 100, as published, or a fiftieth of a training shorter than 5,000 steps.
 
     >>> update_interval(50_000), update_interval(1_160), update_interval(10)
     (100, 23, 1)

@@ -1,4 +1,4 @@
-"""Holding pruned weights at zero against the optimiser; every method that prunes during training builds on it."""
+"""Holds pruned weights at zero during training; most pruning methods build on it."""
 
 from collections.abc import Mapping
 from typing import Any, Unpack
@@ -10,17 +10,16 @@ from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.masks import Masks, nonzero_masks, require_fitting, require_same_on_every_rank, weights_of
 from asni.pruning.pruner import Pruner
 
-# These leave a weight and its state at zero where its gradient and its state are zero.
+# These optimisers keep a weight and its state at zero while its gradient and state are zero.
 ZERO_GRADIENT_HOLDS = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 
 
 class Hold(Pruner):
-    """Holds pruned weights and their optimiser state at exactly zero, through hooks on the optimiser alone.
+    """Holds pruned weights and their optimiser state at exactly zero, using hooks on the optimiser.
 
-    The model is not touched: same class, same state_dict, deepcopy works. `masks` name the weights that are held;
-    without them, the zeros of the model's prunable weights are (see `prunable` for `include` and `exclude`). Weights or
-    optimiser states that are loaded later are zeroed in the next step; what is written past autograd, through `.data`,
-    is not noticed.
+    The model's structure does not change: same class, same state_dict keys, deepcopy works. `masks` says which weights
+    live; without it, all zeros in the prunable weights are held (see `prunable` for `include` and `exclude`). Weights
+    or optimiser states loaded later are zeroed in the next step. Writes through `.data` are not detected.
 
     >>> model = nn.Linear(2, 1, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 0.0]]))
@@ -46,7 +45,7 @@ class Hold(Pruner):
 
     @property
     def masks(self) -> Masks:
-        """Which weights live; assigning masks zeroes the pruned weights and their optimiser state at once."""
+        """Which weights live; assigning masks zeroes the pruned weights and their optimiser state immediately."""
         return {name: bits != 0 for name, bits in self._bits.items()}
 
     @masks.setter
@@ -83,7 +82,7 @@ class Hold(Pruner):
             self._zero_weights_and_state()
 
     def _versions_now(self) -> list[int]:
-        """Torch counts how often a tensor was written: a number that nobody here knows of is somebody else's."""
+        """Torch's write counters of the weights: an unexpected value means that other code wrote them."""
         return [weight._version for weight in self.weights.values()]
 
     def _forget_versions(self, _: torch.optim.Optimizer) -> None:
@@ -100,14 +99,14 @@ class Hold(Pruner):
 
 
 # A mask as bit patterns, all ones where the weight lives: several times faster on a CPU than a multiplication by a bool
-# mask, and it gives +0.0 also where a gradient is NaN or infinite. One byte a weight is sign-extended on the way; small
-# networks, whose steps are short, get patterns of full width, which take half the time.
+# mask, and it gives +0.0 also where a gradient is NaN or infinite. Masks of one byte per weight are sign-extended when
+# applied; small networks, whose steps are short, use patterns of full width, which take half the time.
 INTEGER_OF_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 SMALL_NETWORK = 2**19
 
 
 def mask_bytes(weights: Mapping[str, Tensor]) -> dict[str, int]:
-    """How many bytes the mask of each layer takes for one of its weights."""
+    """Bytes per weight of each layer's mask."""
     small = sum(weight.numel() for weight in weights.values()) <= SMALL_NETWORK
     return {name: weight.element_size() if small else 1 for name, weight in weights.items()}
 

@@ -25,7 +25,7 @@ Selector = str | type[nn.Module] | Callable[[str, nn.Module], bool]
 
 
 class Layers(TypedDict, total=False):
-    """Which weights are pruned, as every pruner takes it; see `prunable`."""
+    """Keyword arguments of every pruner that select the weights to prune; see `prunable`."""
 
     include: Selector | Sequence[Selector] | None
     exclude: Selector | Sequence[Selector] | None
@@ -36,11 +36,11 @@ def prunable(
     include: Selector | Sequence[Selector] | None = None,
     exclude: Selector | Sequence[Selector] | None = None,
 ) -> dict[str, Tensor]:
-    """The weights that may be pruned, by name: those of all convolution and linear layers unless you choose others.
+    """The prunable weights of a model, by name: by default those of all convolution and linear layers.
 
-    `include` names the weights instead, among all with two dimensions or more; `exclude` takes some away. A name or a
-    type stands for a weight, a layer, or a module with everything in it; `*` stands for any characters, dots too. A
-    shared weight is listed once, and is excluded under any of its names.
+    `include` selects others instead, among all weights with at least two dimensions; `exclude` removes some. A name or
+    a type matches a weight, a layer, or a module with all its submodules; `*` matches any characters, including dots. A
+    shared weight is listed once, and can be excluded by any of its names.
 
     >>> model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
     >>> list(prunable(model)), list(prunable(model, exclude="0")), list(prunable(model, include=["2", nn.Linear]))
@@ -55,26 +55,27 @@ def prunable(
             _require_own_values(each.name, each.weight)
             weights.setdefault(id(each.weight), (each.name, each.weight))
     if not weights:
-        what = "has no convolution or linear layer" if include is exclude is None else "has no layer that you selected"
+        default = include is exclude is None
+        what = "has no convolution or linear layer" if default else "has no layer left after include and exclude"
         raise AsniError(f"{type(model).__name__} {what}, so there is nothing to prune.")
     return dict(weights.values())
 
 
 def trained_by(optimizer: Optimizer, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Those of the weights that the optimiser trains."""
+    """The subset of `weights` that the optimiser trains."""
     trained = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     own = {name: weight for name, weight in weights.items() if id(weight) in trained}
     if not own:
         raise UsageError(
-            "the optimizer trains none of the prunable weights of the model. "
-            "Make it from model.parameters(), once the model is what you train."
+            "the optimizer trains none of the model's prunable weights. "
+            "Create it from model.parameters() after the last change to the model."
         )
     return own
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """One name of a weight, and the modules that it is in, from the model down to its owner."""
+    """One name of a weight, and the modules that contain it, from the model down to its owner."""
 
     name: str
     weight: Tensor
@@ -86,7 +87,7 @@ class _Candidate:
 
     @property
     def usual(self) -> bool:
-        """Whether it is pruned unless the user says otherwise."""
+        """Whether it is pruned by default."""
         return isinstance(self.owner, PRUNABLE_LAYERS)
 
     def matches(self, selector: Selector) -> bool:
@@ -98,7 +99,7 @@ class _Candidate:
 
 
 def _candidates(model: nn.Module) -> Iterator[_Candidate]:
-    """Every name of every weight with two dimensions or more; of convolution and linear layers, whatever it is."""
+    """Every name of every weight with at least two dimensions, and of all weights of convolution and linear layers."""
     modules = dict(model.named_modules(remove_duplicate=False))
     for path, module in modules.items():
         parts = path.split(".") if path else []
@@ -116,7 +117,7 @@ def _is_matrix(weight: nn.Parameter) -> bool:
 
 
 def _selected(candidates: Sequence[_Candidate], selectors: Selector | Sequence[Selector]) -> list[_Candidate]:
-    """The candidates that any selector matches, in the order of the network."""
+    """The candidates that match any selector, in network order."""
     several = [selectors] if isinstance(selectors, str | type) or callable(selectors) else selectors
     for selector in several:
         _require_match(candidates, selector)
@@ -127,7 +128,7 @@ def _require_match(candidates: Sequence[_Candidate], selector: Selector) -> None
     if not isinstance(selector, str | type) or any(each.matches(selector) for each in candidates):
         return
     if isinstance(selector, type):
-        raise UsageError(f"the network has no {selector.__name__} with weights that could be pruned.")
+        raise UsageError(f"the network has no {selector.__name__} with prunable weights.")
     names = {name for each in candidates for name in (*each.modules, each.name) if name}
     raise unknown("layer", selector, names)
 
@@ -136,7 +137,7 @@ def _require_own_values(name: str, weight: Tensor) -> None:
     if not isinstance(weight, nn.Parameter):
         raise AsniError(
             f"'{name}' is computed from other values (weight norm, torch.nn.utils.prune or another parametrisation), "
-            "so zeros in it would not last. Remove the parametrisation first, or exclude the layer."
+            "so zeros in it would be overwritten. Remove the parametrisation first, or exclude the layer."
         )
     if isinstance(weight, nn.UninitializedParameter):
-        raise AsniError(f"'{name}' has no shape yet. Pass a batch through the network first.")
+        raise AsniError(f"'{name}' has no shape yet. Run a batch through the network first.")

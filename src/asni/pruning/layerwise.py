@@ -1,4 +1,4 @@
-"""How many weights each layer gets, before any of them is chosen: exact in total."""
+"""How many weights each layer keeps, chosen by its shape alone; the total is exact."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -15,8 +15,8 @@ Distribution = Callable[[Mapping[str, torch.Size], int], dict[str, int]]
 def erk(shapes: Mapping[str, torch.Size], keep: int) -> dict[str, int]:
     """Erdős-Rényi-Kernel (Evci et al. 2020): a layer's density is `eps * (in + out + kernel sizes) / weights`.
 
-    So its number of weights goes with the sum of its dimensions. A layer that would get more weights than it has is
-    dense, and eps is solved again for the others.
+    So its number of weights is proportional to the sum of its dimensions. A layer that would get more weights than it
+    has stays dense, and eps is solved again for the others.
 
     >>> erk({"a": torch.Size([300, 784]), "b": torch.Size([100, 300]), "c": torch.Size([10, 100])}, keep=7920)
     {'a': 5386, 'b': 1987, 'c': 547}
@@ -34,7 +34,7 @@ def uniform(shapes: Mapping[str, torch.Size], keep: int) -> dict[str, int]:
 
 
 def random_masks(weights: Mapping[str, Tensor], counts: Mapping[str, int], seed: int) -> Masks:
-    """In each layer this many weights live, drawn from the seed and the same on every machine.
+    """Random masks with `counts[name]` living weights in each layer; one seed gives the same masks on every machine.
 
     >>> int(random_masks({"a": torch.zeros(3, 4)}, {"a": 5}, seed=0)["a"].sum())
     5

@@ -1,4 +1,4 @@
-"""Which weights live: choose them, count them, compare them."""
+"""Masks: which weights live. Choose, count and check them."""
 
 import math
 import zlib
@@ -20,12 +20,12 @@ def full_masks(weights: Mapping[str, Tensor]) -> Masks:
 
 
 def nonzero_masks(weights: Mapping[str, Tensor]) -> Masks:
-    """The masks of a network that is sparse already: a weight lives where it is not zero."""
+    """The masks of a network that is already sparse: its nonzero weights live."""
     return {name: weight.detach() != 0 for name, weight in weights.items()}
 
 
 def weights_of(model: nn.Module, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights that masks are of; masks of another network are refused."""
+    """The weights that `masks` apply to; raises an error if the masks do not fit the model."""
     known = dict(model.named_parameters(remove_duplicate=False))
     weights: dict[str, Tensor] = {name: known[name] for name in masks if name in known}
     require_fitting(masks, weights)
@@ -33,17 +33,17 @@ def weights_of(model: nn.Module, masks: Mapping[str, Tensor]) -> dict[str, Tenso
 
 
 def require_fitting(masks: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
-    """Refuse masks of another network by the first layer that differs."""
+    """Raise an error that names the first layer in which masks and weights differ."""
     for name in [*weights, *masks]:
         here, there = (_shape(tensors.get(name)) for tensors in (weights, masks))
         if here != there:
             raise AsniError(
-                f"these masks are of another network: layer '{name}' is {here} in the network and {there} there."
+                f"the masks do not fit the network: layer '{name}' is {here} in the network and {there} in the masks."
             )
 
 
 def _shape(tensor: Tensor | None) -> str:
-    return "absent" if tensor is None else "x".join(map(str, tensor.shape))
+    return "missing" if tensor is None else "x".join(map(str, tensor.shape))
 
 
 def count(masks: Mapping[str, Tensor]) -> int:
@@ -52,7 +52,7 @@ def count(masks: Mapping[str, Tensor]) -> int:
 
 
 def nearly_empty(masks: Mapping[str, Tensor]) -> list[str]:
-    """The layers that hardly anything passes: less than one living weight for every ten outputs.
+    """The layers that almost no signal passes through: fewer than one living weight per ten outputs.
 
     >>> nearly_empty({"a": torch.tensor([[True, False]] + 19 * [[False, False]]), "b": torch.tensor([[True, False]])})
     ['a']
@@ -68,10 +68,10 @@ def keep_largest(
     by: Callable[[Tensor], Tensor] = torch.abs,
     floor: float | None = None,
 ) -> Masks:
-    """The masks of exactly `keep` weights: the largest `by(score)` over all layers at once, ties to the lower index.
+    """Masks that keep exactly `keep` weights: the largest `by(score)` over all layers; ties go to the lower index.
 
-    `within` admits only weights that live there. `floor` keeps that many of each layer alive, its largest (see
-    `floor_counts`). NaN or infinity is refused by the layer's name.
+    `within` restricts the choice to weights that live in it. `floor` is the minimum to keep in each layer (see
+    `floor_counts`). NaN or infinity raises an error that names the layer.
 
     >>> masks = keep_largest({"a": torch.tensor([0.5, -3.0]), "b": torch.tensor([[2.0], [0.5]])}, keep=3)
     >>> masks["a"].tolist(), masks["b"].tolist()
@@ -86,7 +86,7 @@ def keep_largest(
         rest = {name: living[name].to(mask.device) & ~mask for name, mask in reserved.items()}
         others = keep_largest(scores, keep - count(reserved), within=rest, by=by)
         return {name: mask | others[name] for name, mask in reserved.items()}
-    # One format for all layers: rounded to a coarser one, the threshold would tell other weights apart there.
+    # One dtype for all layers: rounded to a coarser dtype, the threshold would separate other weights in that layer.
     double = any(score.dtype == torch.float64 for score in scores.values())
     dtype = torch.float64 if double else torch.float32
 
@@ -102,25 +102,27 @@ def keep_largest(
 
 
 def floor_counts(layers: Mapping[str, Tensor], floor: float, keep: int) -> dict[str, int]:
-    """How many weights of each layer `floor` keeps alive: a fraction of them as a float, or a number as an int.
+    """How many weights `floor` keeps in each layer: a fraction of them (float), or a number (int).
 
-    A floor that needs more weights than the `keep` that will live is refused.
+    Raises an error if they add up to more than `keep`.
 
     >>> floor_counts({"a": torch.zeros(300), "b": torch.zeros(10)}, 0.05, keep=100)
     {'a': 15, 'b': 1}
     """
     if not (0 <= floor <= 1 if isinstance(floor, float) else floor >= 0):
-        raise UsageError(f"floor is a fraction of each layer, from 0 to 1, or a number of its weights, not {floor}.")
+        raise UsageError(
+            f"floor must be a fraction of each layer, from 0.0 to 1.0, or a number of weights, not {floor}."
+        )
     sizes = {name: weight.numel() for name, weight in layers.items()}
-    # A hair less, so that 7 % of 100 is not 8 weights for the sake of a rounding error.
+    # Minus a tolerance, so that a rounding error does not turn 7 % of 100 into 8 weights.
     counts = {
         name: min(size, math.ceil(floor * size - 1e-9) if isinstance(floor, float) else floor)
         for name, size in sizes.items()
     }
     if sum(counts.values()) > keep:
         raise UsageError(
-            f"floor = {floor} keeps {sum(counts.values()):,} weights alive in {len(counts)} layers, "
-            f"but only {keep:,} are to live. Lower the floor or the sparsity."
+            f"floor = {floor} keeps {sum(counts.values()):,} weights in {len(counts)} layers, "
+            f"but the sparsity leaves only {keep:,}. Lower the floor or the sparsity."
         )
     return counts
 
@@ -145,12 +147,12 @@ def _value_of_rank(
     within: Mapping[str, Tensor] | None,
     value: Callable[[Tensor], Tensor],
 ) -> float:
-    """The smallest value that is kept: the one of rank `keep` from the top."""
+    """The smallest value that is kept: the `keep`-th largest."""
     if keep == 0:
         return math.inf
     total = sum(score.numel() for score in scores.values())
-    # NumPy's partition is far faster than topk or kthvalue, but slow where most values are equal. In a network that is
-    # sparse already most are zero, so these are counted and left out.
+    # NumPy's partition is far faster than topk or kthvalue, but slow if most values are equal. In a network that is
+    # already sparse most are zero, so zeros are counted and left out.
     nonzeros: np.ndarray = torch.empty(total, dtype=value(torch.empty(0)).dtype).numpy()
     zeros = end = 0
     for name, score in scores.items():
@@ -180,7 +182,7 @@ def _require_finite(name: str, values: Tensor) -> None:
 def _drop_ties(
     masks: Masks, scores: Mapping[str, Tensor], tied: float, surplus: int, value: Callable[[Tensor], Tensor]
 ) -> None:
-    """Of the weights that tie at the threshold, prune the `surplus` with the highest indices."""
+    """Of the weights tied at the threshold, prune the `surplus` with the highest indices."""
     for name in reversed(masks):
         if surplus <= 0:
             return
@@ -191,7 +193,7 @@ def _drop_ties(
 
 
 def require_same_on_every_rank(masks: Mapping[str, Tensor]) -> None:
-    """In a distributed training, stop if two ranks hold different masks."""
+    """In distributed training, raise an error if the ranks hold different masks."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return
     packed = b"".join(np.packbits(mask.cpu().numpy()).tobytes() for mask in masks.values())
@@ -199,6 +201,6 @@ def require_same_on_every_rank(masks: Mapping[str, Tensor]) -> None:
     torch.distributed.all_gather_object(checksums, zlib.crc32(packed))
     if len(set(checksums)) > 1:
         raise AsniError(
-            f"the ranks hold different masks (checksums {checksums}). Their weights have drifted apart: "
-            "every rank must start from the same values and see averaged gradients."
+            f"the ranks hold different masks (checksums {checksums}), so their weights differ. "
+            "Every rank must start from the same weights and use averaged gradients."
         )

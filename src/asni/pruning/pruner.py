@@ -1,4 +1,4 @@
-"""A pruning method as the optimiser sees it: what happens before and after each of its steps."""
+"""The base class of pruners: hooks that run before and after each optimiser step."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -11,14 +11,14 @@ from torch.optim import Optimizer
 
 from asni.pruning.masks import Masks, count
 
-# The code of the function that torch puts around the `step` of every class of optimisers, to call its hooks.
+# The code of the wrapper that torch puts around the `step` of every optimiser class to call the hooks.
 HOOKED_STEP = Optimizer.profile_hook_step(Optimizer.step).__code__
 
 
 class Pruner(ABC):
-    """Works through hooks on the optimiser alone, so that a training loop need not know about it.
+    """Prunes through optimiser hooks, so that the training loop does not change.
 
-    It prunes `weights`, some of those that its optimiser trains, and leaves all others as they are.
+    It prunes `weights`, a subset of the optimiser's parameters, and does not touch the others.
     """
 
     def __init__(self, optimizer: Optimizer, weights: Mapping[str, Tensor]):
@@ -32,11 +32,13 @@ class Pruner(ABC):
 
     def __repr__(self) -> str:
         alive, total = count(self.masks), sum(weight.numel() for weight in self.weights.values())
-        return f"{type(self).__name__}({self.progress}, {100 - 100 * alive / total:.3g} % pruned, {alive:,} alive)"
+        # Rounded down: 99.99 % must not look like everything.
+        percent = 1000 * (total - alive) // total / 10
+        return f"{type(self).__name__}({self.progress}, {percent:g} % pruned, {alive:,} alive)"
 
     @property
     def progress(self) -> str:
-        """How far the training is, for a person."""
+        """How far the training is, as text for the repr."""
         return f"step {self.steps:,}"
 
     @property
@@ -45,13 +47,13 @@ class Pruner(ABC):
         """Which weights live."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must hold beside the states of the model and of the optimiser."""
+        """The pruner's state, to save in a checkpoint with the states of the model and the optimiser."""
         return {"steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from a checkpoint: make the pruner, then load the model, the optimiser and the pruner, in this order.
+        """Resume from a checkpoint: create the pruner, then load model, optimiser and pruner, in this order.
 
-        A pruner that is made later would prune what has been loaded, before it knows how far the training was.
+        A pruner created after loading would prune the loaded weights before it knows the step.
         """
         self.steps = state["steps"]
 
@@ -61,20 +63,20 @@ class Pruner(ABC):
 
     @abstractmethod
     def settle(self) -> None:
-        """Called when the optimiser is done with the weights, even where a gradient scaler had it skip the step."""
+        """Called when the optimiser is done with the weights, even if a gradient scaler skipped the step."""
 
     def after_step(self) -> None:
-        """Called after each step that the optimiser really took; methods that prune do it here."""
+        """Called after each step that was not skipped; subclasses prune here."""
         self.steps += 1
 
     def detach(self) -> None:
-        """Take the hooks off the optimiser; the weights stay as they are."""
+        """Remove the hooks from the optimiser; the weights keep their values."""
         for hook in self._hooks:
             hook.remove()
 
     @property
     def step_is_skipped(self) -> bool:
-        # A fused optimiser under a gradient scaler is called even when the scaler has it skip the step.
+        # A gradient scaler calls a fused optimiser even for a step that it skips.
         found_inf = getattr(self.optimizer, "found_inf", None)
         return found_inf is not None and bool(found_inf.item())
 
@@ -107,7 +109,7 @@ class Pruner(ABC):
             self.after_step()
 
     def _is_inner_step(self) -> bool:
-        """Whether the optimiser's `step` has called that of its parent class: torch runs the hooks for both."""
+        """Whether this `step` was called from a subclass's `step`: torch runs the hooks for both."""
         if torch.compiler.is_compiling():
             return False
         steps, frame = 0, sys._getframe().f_back

@@ -1,4 +1,4 @@
-"""Weights that are a formula of themselves and of a score that is trained beside them."""
+"""Layers whose weights are computed from latent weights and a trained score."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from asni.pruning.pruner import Pruner
 
 
 class Reparameterised(Pruner):
-    """Trains a latent `(weight, score)` for each layer, while the layer itself always holds `formula(weight, score)`.
+    """Trains latent weights and a score for each layer, while the layer itself always holds `formula(weight, score)`.
 
-    The model stays what it is: it computes, is tested and is saved with the folded weights. When the optimiser steps,
-    it sees the latent weights and the scores, with the gradients that the chain rule gives. The scores are a
-    parameter group of their own, without weight decay: make the pruner first, then a learning-rate scheduler.
+    The forward pass, evaluation and saving use these folded weights. In a step, the optimiser sees the latent weights
+    and the scores, with gradients by the chain rule. The scores form a separate parameter group without weight decay:
+    create the pruner before a learning-rate scheduler.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, weights: Mapping[str, Tensor], scores: Mapping[str, Tensor]):
@@ -28,15 +28,15 @@ class Reparameterised(Pruner):
 
     @abstractmethod
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
-        """The weights that the layer computes with."""
+        """The weights that the layer uses in the forward pass."""
 
     @abstractmethod
     def to_latent(self, name: str, gradient: Tensor) -> Tensor:
-        """Turn the gradient of the layer's weights, in place, into that of the latent ones; return the score's."""
+        """Convert the gradient of the layer's weights, in place, to that of the latent weights; return the score's."""
 
     @torch.no_grad()
     def fold(self) -> None:
-        """Give every layer the weights that it computes with."""
+        """Write the folded weights into every layer."""
         for name, weight in self.weights.items():
             weight.copy_(self.formula(name, self.latent[name], self.scores[name]))
 
@@ -64,9 +64,9 @@ class Reparameterised(Pruner):
         self.fold()
 
     def detach(self) -> None:
-        """Take the hooks and the scores off the optimiser; the layers keep their folded weights."""
+        """Remove the hooks and the scores from the optimiser; the layers keep their folded weights."""
         super().detach()
-        # Not list.remove, which compares the parameters of groups, and a tensor has no single truth.
+        # Not list.remove: it compares the groups' tensors with ==, which has no single truth value.
         own, groups = self.group, self.optimizer.param_groups
         groups[:] = [group for group in groups if group is not own]
         for score in self.scores.values():
@@ -74,6 +74,6 @@ class Reparameterised(Pruner):
 
     @property
     def group(self) -> dict[str, Any]:
-        """The optimiser's parameter group of the scores."""
+        """The optimiser's parameter group that holds the scores."""
         one = next(iter(self.scores.values()))
         return next(group for group in self.optimizer.param_groups if any(one is each for each in group["params"]))

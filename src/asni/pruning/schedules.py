@@ -1,8 +1,8 @@
-"""Sparsity over time: pure functions of the epoch, exact at the end.
+"""Sparsity schedules: pure functions of the epoch that reach the final sparsity exactly.
 
-A schedule answers one question: which fraction of the prunable weights is zero after epoch `epoch` of `epochs`,
-counted from 0? The last pruning follows the last epoch but one, so that the last epoch can heal; a training of a
-single epoch is pruned after it. Where a network is pruned every so many steps, those steps are its epoch here.
+A schedule returns the fraction of the prunable weights that is zero after epoch `epoch` (counted from 0) of `epochs`.
+The last pruning follows the second-to-last epoch, so that the network can recover in the last one; a one-epoch training
+is pruned after its only epoch. A pruner that prunes every n steps counts n steps as one epoch.
 """
 
 import math
@@ -49,7 +49,7 @@ class Sigmoid:
 
     def __post_init__(self) -> None:
         if self.gamma is not None and not self.gamma > 0:
-            raise UsageError(f"gamma is how many epochs the sigmoid is wide, above 0, not {self.gamma}.")
+            raise UsageError(f"gamma, the width of the sigmoid in epochs, must be above 0, not {self.gamma}.")
 
     def __call__(self, epoch: int, epochs: int) -> float:
         last = last_pruning(epochs)
@@ -57,12 +57,12 @@ class Sigmoid:
         return self.final * math.exp(self._log_sigmoid(min(epoch, last), epochs) - self._log_sigmoid(last, epochs))
 
     def alpha(self, epochs: int) -> float:
-        """The paper's alpha, in percent; a short training may need more than 100, p itself never does."""
+        """The paper's alpha, in percent; it may exceed 100 in a short training, while p never does."""
         return 100 * self.final / math.exp(self._log_sigmoid(last_pruning(epochs), epochs))
 
     @classmethod
     def from_alpha(cls, alpha: float, epochs: int, beta: float = 0.5, gamma: float | None = None) -> "Sigmoid":
-        """The schedule with the paper's own parameters (alpha in percent).
+        """The schedule from the paper's parameters (alpha in percent).
 
         >>> schedule = Sigmoid.from_alpha(98, epochs=50, gamma=5)
         >>> 410 + kept(266_200, schedule.final)
@@ -78,9 +78,9 @@ class Sigmoid:
 
 @dataclass(frozen=True)
 class Polynomial:
-    """Fast at first, slow at last: `p = final * (1 - (1 - x)^power)`, x from 0 to 1 between `begin` and `end`.
+    """Prunes fast at first: `p = final * (1 - (1 - x)^power)`, with x from 0 to 1 between `begin` and `end`.
 
-    Power 3 is the cubic of Zhu and Gupta 2017, "To prune, or not to prune"; power 1 prunes the same share every time.
+    Power 3 is the cubic of Zhu and Gupta 2017, "To prune, or not to prune"; power 1 is linear.
     `begin` and `end` are fractions of the time until the last pruning.
 
     >>> [Polynomial(final=0.8)(epoch, 12) for epoch in (0, 5, 10, 11)]
@@ -97,7 +97,7 @@ class Polynomial:
     def __post_init__(self) -> None:
         require_order(self.begin, self.end)
         if not 0 < self.power < math.inf:
-            raise UsageError(f"power is a number above 0, not {self.power}.")
+            raise UsageError(f"power must be a finite number above 0, not {self.power}.")
 
     def __call__(self, epoch: int, epochs: int) -> float:
         return self.final * (1 - math.pow(1 - elapsed(epoch, epochs, self.begin, self.end), self.power))
@@ -105,7 +105,7 @@ class Polynomial:
 
 @dataclass(frozen=True)
 class Step:
-    """All at once: 0 until the fraction `at` of the time until the last pruning, `final` from there.
+    """Prunes once: 0 before the fraction `at` of the time until the last pruning, `final` from then on.
 
     >>> [Step(final=0.9)(epoch, 12) for epoch in (0, 4, 5, 11)]
     [0.0, 0.0, 0.9, 0.9]
@@ -122,7 +122,7 @@ class Step:
 
 
 def elapsed(epoch: int, epochs: int, begin: float = 0.0, end: float = 1.0) -> float:
-    """How much of the pruning time is over: 0 up to `begin`, 1 from `end` on, fractions of the time until the last one.
+    """The progress of pruning: 0 up to `begin`, 1 from `end` on, both fractions of the time until the last pruning.
 
     >>> [elapsed(epoch, 12, begin=0.2, end=0.6) for epoch in (0, 2, 4, 6, 11)]
     [0.0, 0.0, 0.5, 1.0, 1.0]
@@ -137,8 +137,8 @@ def elapsed(epoch: int, epochs: int, begin: float = 0.0, end: float = 1.0) -> fl
 def require_order(begin: float, end: float) -> None:
     if not 0 <= begin < end <= 1:
         raise UsageError(
-            f"pruning cannot begin at {begin} and end at {end} of the training: "
-            "both are fractions from 0 to 1, and begin is below end."
+            f"cannot prune from {begin} to {end} of the training: "
+            "both must be fractions from 0 to 1, and the first must be below the second."
         )
 
 

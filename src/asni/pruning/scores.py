@@ -1,4 +1,4 @@
-"""How much each weight matters: by its value while a network trains, or by its effect before any training."""
+"""Importance scores: magnitude and LAMP during training, SNIP, GraSP and SynFlow before it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
@@ -12,13 +12,13 @@ from asni.errors import UsageError, unknown
 from asni.pruning.layers import Layers, prunable
 
 Scores = dict[str, Tensor]
-"""Parameter name -> a number for each of its weights."""
+"""Parameter name -> the scores of its weights."""
 
 Score = Callable[[str, Tensor], Tensor]
-"""A layer's name and its weights -> a number for each of them; the largest matter most."""
+"""(parameter name, weights) -> the scores of the weights; the largest are kept."""
 
 AT_ONCE = 128
-"""Images in one pass; batch norm takes its statistics over those."""
+"""Images per forward pass; batch norm computes its statistics over them."""
 
 
 def magnitude(name: str, weight: Tensor) -> Tensor:
@@ -29,7 +29,8 @@ def magnitude(name: str, weight: Tensor) -> Tensor:
 def lamp(name: str, weight: Tensor) -> Tensor:
     """Layer-adaptive magnitude, `w^2 / sum of v^2 over the layer's weights v with |v| >= |w|` (Lee et al., 2021).
 
-    It ranks a layer by magnitude, and its largest weight at 1 in every layer, so that no layer is emptied.
+    Within a layer, the order is that of the magnitudes. The largest weight of every layer scores 1, so that no layer is
+    emptied.
 
     >>> lamp("layer", torch.tensor([1.0, 0.0, -2.0, 2.0]))
     tensor([0.1111, 0.0000, 0.5000, 0.5000], dtype=torch.float64)
@@ -45,7 +46,7 @@ SCORES: dict[str, Score] = {"magnitude": magnitude, "lamp": lamp}
 
 
 def score_function(score: str | Score) -> Score:
-    """A score by its name; a function is one already."""
+    """The score function of that name; a function is returned unchanged."""
     if callable(score):
         return score
     if score not in SCORES:
@@ -59,12 +60,12 @@ def scored(weights: Mapping[str, Tensor], score: Score) -> Scores:
     for name, values in scores.items():
         if values.shape != weights[name].shape:
             shapes = (tuple(each.shape) for each in (values, weights[name]))
-            raise UsageError("the score of '{}' has the shape {}, its weights {}.".format(name, *shapes))
+            raise UsageError("the score of '{}' has shape {}, but its weights have shape {}.".format(name, *shapes))
     return scores
 
 
 def snip(model: nn.Module, images: Tensor, labels: Tensor, **layers: Unpack[Layers]) -> Scores:
-    """Connection sensitivity `|w dL/dw|` on one batch; the largest matter most (Lee, Ajanthan and Torr, 2019).
+    """Connection sensitivity `|w dL/dw|` on one batch; keep the largest (Lee, Ajanthan and Torr, 2019).
 
     >>> model = nn.Linear(2, 2, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 2.0], [1.0, 2.0]]))
@@ -81,10 +82,10 @@ def snip(model: nn.Module, images: Tensor, labels: Tensor, **layers: Unpack[Laye
 def grasp(
     model: nn.Module, images: Tensor, labels: Tensor, *, temperature: float = 200.0, **layers: Unpack[Layers]
 ) -> Scores:
-    """What the gradient flow gains without each weight, `-w * (H g)`; the SMALLEST matter most (Wang et al., 2020).
+    """Gain in gradient flow from removing each weight, `-w * (H g)`; keep the SMALLEST (Wang et al., 2020).
 
-    g and H are the gradient and the Hessian of the loss of outputs divided by the temperature, over the prunable
-    weights; batch norm uses the batch, as in training.
+    g and H are the gradient and the Hessian of the loss over the prunable weights, with the outputs divided by the
+    temperature. Batch norm uses batch statistics, as in training.
 
     >>> model = nn.Linear(1, 2, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0], [-1.0]]))
@@ -112,10 +113,10 @@ def synflow(
     masks: Mapping[str, Tensor] | None = None,
     **layers: Unpack[Layers],
 ) -> Scores:
-    """Synaptic flow `w dR/dw` of the network of absolute values on an image of ones, R the sum of its outputs.
+    """Synaptic flow `w dR/dw`: R is the sum of the outputs for an image of ones, with all parameters made positive.
 
-    The largest matter most (Tanaka, Kunin, Yamins and Ganguli, 2020). Where `masks` are given, only weights that
-    live there take part. In double precision, as the products over many layers leave the range of single precision.
+    Keep the largest (Tanaka, Kunin, Yamins and Ganguli, 2020). With `masks`, pruned weights count as zero. Computed in
+    double precision, since products over many layers exceed the range of single precision.
 
     >>> model = nn.Sequential(nn.Linear(2, 1, bias=False), nn.Linear(1, 1, bias=False))
     >>> _ = model[0].weight.data.copy_(torch.tensor([[1.0, -3.0]])), model[1].weight.data.fill_(-2.0)
@@ -137,7 +138,7 @@ def synflow(
 
 
 def _losses(model: nn.Module, images: Tensor, labels: Tensor, temperature: float = 1.0) -> Iterator[Tensor]:
-    """Parts of the mean cross-entropy over all images, which together may be too many for a GPU."""
+    """The mean cross-entropy over all images, in parts, since all images at once may not fit on a GPU."""
     device = next(model.parameters()).device
     for some, own in zip(images.split(AT_ONCE), labels.split(AT_ONCE), strict=True):
         outputs = model(some.to(device)) / temperature
@@ -153,6 +154,6 @@ def _summed(parts: Iterable[Scores]) -> Scores:
 
 
 def _gradient(value: Tensor, weights: Mapping[str, Tensor], *, create_graph: bool = False) -> Scores:
-    """By name; zero for a weight that the value does not depend on."""
+    """Gradients by name; zero for weights that `value` does not depend on."""
     parts = torch.autograd.grad(value, list(weights.values()), create_graph=create_graph, materialize_grads=True)
     return dict(zip(weights, parts, strict=True))

@@ -1,4 +1,4 @@
-"""Data against a pydantic model, refused in words that name the key and what is allowed."""
+"""Validates data against a pydantic model; errors name the key and what is allowed."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -13,9 +13,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def checked(model: type[Model], data: Mapping[str, Any], source: str, **given: Any) -> Model:
-    """The model that `data` describes, or one UsageError with a line for everything that is wrong.
+    """Validate `data`; raise one UsageError with a line for every problem.
 
-    Keys in `given` are the program's to set: in `data` they are as unknown as a misspelt one.
+    Keys in `given` are set by the program: in `data` they count as unknown.
     """
     known = [key for key in _keys(model) if key.partition(".")[0] not in given]
     lines = [f"{key}: no such key{_nearest(key, known)}" for key in given if key in data]
@@ -42,7 +42,7 @@ def _explained(model: type[BaseModel], error: ErrorDetails, known: list[str]) ->
 
 
 def _nearest(key: str, known: list[str]) -> str:
-    """A neighbour in the same section first, then the same or a near name in another one."""
+    """Suggests the nearest key in the same section, else in another one."""
     section, _, name = key.rpartition(".")
     leaves = {full: full.rpartition(".")[2] for full in known}
     siblings = [leaf for full, leaf in leaves.items() if full.rpartition(".")[0] == section]

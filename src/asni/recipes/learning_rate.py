@@ -6,7 +6,7 @@ from asni.recipes.recipe import Training
 
 
 def lr_at(training: Training, epoch: int) -> float:
-    """The rate during `epoch`, which counts from 0, under the recipe's policy.
+    """The learning rate in `epoch` (counted from 0) under the recipe's policy.
 
     >>> training = Training(epochs=50, batch_size=60, optimizer="adam", lr=1.2e-3)
     >>> lr_at(training, 0), lr_at(training, 49)
@@ -18,8 +18,8 @@ def lr_at(training: Training, epoch: int) -> float:
 
 
 def warm_cosine(epoch: int, epochs: int, delta: float, warmup: int) -> float:
-    """The share of the highest rate: `(e + 1) / w` while `e < w`, then a half-cosine over the epochs that are left,
-    `(1 + cos(pi (e - w) / ((1 + delta) (E - w)))) / 2`, so that delta alone sets where it ends.
+    """The fraction of the highest rate: `(e + 1) / w` while `e < w`, then a half-cosine over the remaining epochs,
+    `(1 + cos(pi (e - w) / ((1 + delta) (E - w)))) / 2`, so that delta alone sets the final rate.
 
     >>> [round(warm_cosine(e, 90, 0.04, warmup=10), 4) for e in (0, 8, 9, 10, 50, 90)]
     [0.1, 0.9, 1.0, 1.0, 0.5302, 0.0036]

@@ -33,7 +33,7 @@ SIZES = {
     "imagenet-resnet50-80": Size(25_557_032, 25_502_912),
     "imagenet-resnet50-90": Size(25_557_032, 25_502_912),
 }
-"""The recipes of this package. Their sizes stand here because counting them would load torch; a test counts them."""
+"""The recipes of this package. Their sizes are listed because counting would import torch; a test checks them."""
 
 
 def names() -> list[str]:
@@ -46,7 +46,7 @@ def names() -> list[str]:
 
 
 def load(name_or_path: str) -> Recipe:
-    """A recipe of this package by name, or the user's own by the path of its .toml file.
+    """Load a recipe of this package by name, or a user's recipe by the path of its .toml file.
 
     >>> load("mnist-fc").training.epochs
     50
@@ -66,7 +66,7 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         raise UsageError(f"no recipe file '{path}' (recipes by name: {', '.join(names())})") from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not a text file in UTF-8 (byte {error.start})") from None
+        raise UsageError(f"{path}: not valid UTF-8 (byte {error.start})") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
 

@@ -1,4 +1,4 @@
-"""What to train and how: a recipe, checked key by key, and its shortened or changed variants."""
+"""Recipes: what to train and how, their validation, and variants with other settings."""
 
 import json
 import math
@@ -27,8 +27,8 @@ Score = Literal["magnitude", "lamp"]
 Floor = Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)]
 
 A_FRACTION = "a fraction of the prunable weights, such as 0.97"
-SCORE = "what weights are ranked by"
-FLOOR = "what of each layer lives at least: a fraction such as 0.01, or a whole number of weights"
+SCORE = "the score that ranks the weights"
+FLOOR = "the minimum to keep in each layer: a fraction such as 0.01, or a whole number of weights"
 
 
 class Training(BaseModel):
@@ -38,36 +38,33 @@ class Training(BaseModel):
 
     epochs: Epochs
     batch_size: BatchSize
-    steps_per_epoch: Steps | None = Field(default=None, description="left out: the whole training set once")
+    steps_per_epoch: Steps | None = Field(default=None, description="default: the whole training set once")
     optimizer: Literal["adam", "adamw", "sgd"]
     lr: Rate
     weight_decay: float = Field(default=0.0, ge=0)
     momentum: float = Field(default=0.0, ge=0, lt=1)
     nesterov: bool = False
     lr_policy: Literal["constant", "cosine"] = "constant"
-    delta: float = Field(default=0.0, ge=0, description="how far the cosine stays from 0 at the end")
+    delta: float = Field(default=0.0, ge=0, description="keeps the final rate of the cosine above 0")
     warmup_epochs: int = Field(default=0, ge=0)
-    threads: int | None = Field(default=None, ge=1, description="of a process on a CPU; left out: as torch chooses")
+    threads: int | None = Field(default=None, ge=1, description="CPU threads per process; default: torch's choice")
     augment: Literal["crop-flip", "resized-crop-flip"] | None = None
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
         if self.optimizer != "sgd" and (self.momentum or self.nesterov):
-            raise ValueError(f"momentum and nesterov are for optimizer = 'sgd', not '{self.optimizer}'")
+            raise ValueError(f"momentum and nesterov require optimizer = 'sgd', not '{self.optimizer}'")
         if self.nesterov and not self.momentum:
-            raise ValueError("nesterov = true needs a momentum above 0")
+            raise ValueError("nesterov = true requires a momentum above 0")
         if self.lr_policy != "cosine" and (self.delta or self.warmup_epochs):
-            raise ValueError(f"delta and warmup_epochs are for lr_policy = 'cosine', not '{self.lr_policy}'")
+            raise ValueError(f"delta and warmup_epochs require lr_policy = 'cosine', not '{self.lr_policy}'")
         if self.warmup_epochs >= self.epochs and self.warmup_epochs:
             raise ValueError(f"warmup_epochs = {self.warmup_epochs} must be below epochs = {self.epochs}")
         return self
 
 
 class Pruning(BaseModel):
-    """The sigmoid schedule, by its height `alpha` as the paper prints it or by the `sparsity` it ends at.
-
-    And what is pruned: which layers, by which score, and how much of each layer stays.
-    """
+    """The sigmoid schedule, given by the paper's `alpha` or by the final `sparsity`, and what is pruned."""
 
     model_config = STRICT
 
@@ -75,33 +72,33 @@ class Pruning(BaseModel):
     sparsity: Sparsity | None = Field(default=None, description=A_FRACTION)
     beta: float = Field(default=0.5, ge=0, le=1, description="where the curve is steepest, as a fraction of the epochs")
     gamma: float | None = Field(
-        default=None, gt=0, description="the width of the curve in epochs; left out: epochs / 10"
+        default=None, gt=0, description="the width of the curve in epochs; default: epochs / 10"
     )
 
     score: Score = Field(default="magnitude", description=SCORE)
     floor: Floor | None = Field(default=None, description=FLOOR)
-    include: list[str] | None = Field(default=None, description="patterns of the layers to prune; left out: all")
-    exclude: list[str] | None = Field(default=None, description="patterns of the layers to leave alone")
+    include: list[str] | None = Field(default=None, description="patterns of the layers to prune; default: all")
+    exclude: list[str] | None = Field(default=None, description="patterns of the layers not to prune")
 
     @model_validator(mode="after")
     def _one_height(self) -> Self:
         if (self.alpha is None) == (self.sparsity is None):
-            raise ValueError("needs either alpha (percent) or sparsity (fraction), not both")
+            raise ValueError("set exactly one of alpha (percent) and sparsity (fraction)")
         return self
 
     @property
     def layers(self) -> "Layers":
-        """Which weights are prunable, as the arguments of every pruner."""
+        """Which weights are prunable, as keyword arguments of a pruner."""
         return {"include": self.include, "exclude": self.exclude}
 
     @property
     def ranking(self) -> "Ranking":
-        """How they are ranked, as the arguments of a gradual pruner."""
+        """How the weights are ranked, as keyword arguments of a gradual pruner."""
         return {"score": self.score, "floor": self.floor}
 
 
 class Paper(BaseModel):
-    """What the paper prints for this recipe; percentages as printed, its sparsity over all parameters."""
+    """The paper's numbers for this recipe: percentages as printed, sparsity over all parameters."""
 
     model_config = STRICT
 
@@ -116,26 +113,28 @@ class Paper(BaseModel):
 
 
 class Overrides(BaseModel):
-    """What a variant changes in its recipe: the options of every command that trains one."""
+    """What a variant changes in its recipe; every training command has these options."""
 
     model_config = STRICT
 
-    epochs: Epochs | None = Field(default=None, description="train this many; gamma scales, the nonzeros stay")
-    scale: float | None = Field(default=None, gt=0, description="multiply the epochs, such as by 0.2")
+    epochs: Epochs | None = Field(
+        default=None, description="number of epochs; gamma scales with it, the nonzeros stay the same"
+    )
+    scale: float | None = Field(default=None, gt=0, description="multiply the epochs by this factor, such as 0.2")
     batch_size: BatchSize | None = Field(default=None, description="images per step, over all processes")
     lr: Rate | None = Field(default=None, description="the highest learning rate")
     sparsity: Sparsity | None = Field(default=None, description=A_FRACTION)
     score: Score | None = Field(default=None, description=SCORE)
-    steps_per_epoch: Steps | None = Field(default=None, description="instead of the recipe's own number")
+    steps_per_epoch: Steps | None = Field(default=None, description="number of steps per epoch")
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
         if self.epochs is not None and self.scale is not None:
-            raise ValueError("epochs and scale both say how long to train: choose one")
+            raise ValueError("epochs and scale both set the length of the training: choose one")
         return self
 
     def arguments(self) -> list[str]:
-        """The same on the command line.
+        """The overrides as command-line arguments.
 
         >>> Overrides(epochs=10, batch_size=30).arguments()
         ['--epochs', '10', '--batch-size', '30']
@@ -162,26 +161,29 @@ class Recipe(BaseModel):
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
         if self.network_options and ":" not in self.network:
-            raise ValueError(f"network_options are for a network named by import path, not for '{self.network}'")
+            raise ValueError(
+                f"network_options require a network given as package.module:function, not '{self.network}'"
+            )
         try:
             json.dumps(self.network_options, allow_nan=False)
         except (TypeError, ValueError) as error:
-            kinds = "texts, finite numbers, true and false, and arrays and tables of these"
-            raise ValueError(f"network_options may hold {kinds} ({error})") from error
+            kinds = "strings, finite numbers, booleans, and arrays and tables of these"
+            raise ValueError(f"network_options may contain {kinds} ({error})") from error
         if not 0 < self.final_sparsity < 1:
             raise ValueError(
-                f"pruning.alpha = {self.pruning.alpha}: would prune {self.final_sparsity:.1%} of the prunable weights"
+                f"pruning.alpha = {self.pruning.alpha}: would prune {self.final_sparsity:.1%} of the prunable weights; "
+                "the final sparsity must be above 0 % and below 100 %"
             )
         return self
 
     @property
     def gamma(self) -> float:
-        """The schedule's width in epochs; a tenth of them unless the recipe says otherwise."""
+        """The schedule's width in epochs; by default a tenth of them."""
         return self.training.epochs / 10 if self.pruning.gamma is None else self.pruning.gamma
 
     @property
     def final_sparsity(self) -> float:
-        """The fraction of the prunable weights that the last pruning, after epoch E - 2, leaves at zero."""
+        """The fraction of the prunable weights that is zero after the last pruning, after epoch E - 2."""
         if self.pruning.sparsity is not None:
             return self.pruning.sparsity
         assert self.pruning.alpha is not None
@@ -193,7 +195,7 @@ class Recipe(BaseModel):
         return Sigmoid(self.final_sparsity, self.pruning.beta, self.gamma)
 
     def steps_per_epoch(self, images: int) -> int:
-        """The recipe's own number, or as many batches as the training images fill."""
+        """The recipe's number, or the number of batches in the training set."""
         if self.training.batch_size > images:
             raise UsageError(f"batch_size = {self.training.batch_size} is more than the {images} training images.")
         return self.training.steps_per_epoch or -(-images // self.training.batch_size)
@@ -205,11 +207,10 @@ class Recipe(BaseModel):
         return "--".join([self.name, *(f"{key.replace('_', '-')}-{value}" for key, value in changes.items())])
 
     def override(self, **changes: Any) -> "Recipe":
-        """The recipe with some values changed (see `Overrides`); a value that equals the recipe's own is no change.
+        """The recipe with some values changed (see `Overrides`); values equal to the recipe's own are ignored.
 
-        Other epochs keep the shape of the training and where it ends: gamma and the warm-up scale with them (a
-        warm-up is rounded and lasts at least one epoch, but never all of them), and the final sparsity stays.
-        `scale` becomes a number of epochs, at least two.
+        A change of the epochs scales gamma and the warm-up (rounded; at least one epoch, but never all of them) and
+        keeps the final sparsity. `scale` is converted to a number of epochs, at least two.
 
         >>> from asni.recipes import load
         >>> load("mnist-fc").override(scale=0.2).variant_name
@@ -238,7 +239,7 @@ class Recipe(BaseModel):
     def _scaled_epochs(self, scale: float) -> int:
         own = self.training.epochs
         if not scale * own < math.inf:
-            raise UsageError(f"scale = {scale:g} times {own} epochs is too many.")
+            raise UsageError(f"scale = {scale:g} times {own} epochs is too large.")
         return max(round(scale * own), min(2, own))
 
     def _warmup_epochs_of(self, epochs: int) -> int:

@@ -11,30 +11,30 @@ RESULT = "result.json"
 LOCK = ".lock"
 
 CENTROIDS = "centroids.json"
-"""Of an ASNI-II run: the two numbers of each layer that it started from."""
+"""In an ASNI-II run: the two numbers per layer that it started from."""
 
 SEARCH = "search.json"
-"""Of a method that searches for its setting: every try."""
+"""In a run of a method that searches for a hyperparameter: every trial."""
 
 LEFT_BEHIND = (REQUEST, ENVIRONMENT, METRICS, RESULT, INITIAL, WEIGHTS, MASK)
-"""What a finished run consists of; a dense one has no mask."""
+"""The files of a finished run; a dense run has no mask."""
 
 
 def round_name(method: str, number: int) -> str:
-    """One of the trainings on the way of a method that prunes in rounds."""
+    """The name of one training of a method that prunes in rounds."""
     return f"{method}-round-{number}"
 
 
 def search_name(method: str, number: int) -> str:
-    """One of the trainings of a method that searches for its setting."""
+    """The name of one trial of a method that searches for a hyperparameter."""
     return f"{method}-search-{number}"
 
 
 def dense_until_name(step: int) -> str:
-    """The first steps of the dense training, which methods rewind to."""
+    """The name of the first steps of the dense training, to which methods rewind."""
     return f"dense-until-{step}"
 
 
 def from_file_name(checksum: str) -> str:
-    """The training of what a packed file holds; the checksum of its content keeps two files apart."""
+    """The name of a training that starts from a packed file, identified by the checksum of its content."""
     return f"from-{checksum}"

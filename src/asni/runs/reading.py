@@ -1,4 +1,4 @@
-"""What a run left on disk, read without trust: every error names the file."""
+"""Read and validate the files of a run; every error names the file."""
 
 import json
 import math
@@ -36,18 +36,18 @@ def weights(run: Path, file: str = names.WEIGHTS) -> dict[str, npt.NDArray[np.fl
         raise AsniError(f"{path} holds no weights of convolution or linear layers")
     for name, tensor in tensors.items():
         if tensor.size == 0 or not max(-float(tensor.min()), float(tensor.max())) <= _LARGEST_WEIGHT:
-            raise AsniError(f"{path}: layer {name} is empty, or holds NaN, infinity or what is beyond float32")
+            raise AsniError(f"{path}: layer {name} is empty, or holds NaN, infinity or values beyond float32")
     return {name: tensors[name] for name in sorted(tensors, key=lambda name: _network_order(name, tensors[name].ndim))}
 
 
 def _network_order(name: str, dimensions: int) -> tuple[bool, list[tuple[int, str]]]:
-    """safetensors sorts by name; a network has its convolutions before its linear layers, and layer 2 before 10."""
+    """Sort key: convolutions before linear layers, and layer 2 before layer 10; safetensors sorts by name."""
     pieces = [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in re.split(r"(\d+)", name)]
     return dimensions == 2, pieces
 
 
 def masks(run: Path) -> Masks:
-    """Which weights live, by name; nothing for a run that prunes nothing and so has no mask file."""
+    """The masks by layer name; empty for a dense run, which has no mask file."""
     path = run / names.MASK
     found = _tensors(path) if path.exists() else {}
     for name, mask in found.items():
@@ -59,12 +59,12 @@ def masks(run: Path) -> Masks:
 def masked_weights(run: Path) -> tuple[dict[str, npt.NDArray[np.floating]], Masks]:
     """The final prunable weights of a run and their masks, checked to belong together.
 
-    A run with masks says itself which weights are prunable: those that have one.
+    In a run with masks, the prunable weights are those that have one.
     """
     values, live = weights(run), masks(run)
     for name, mask in live.items():
         if name not in values or values[name].shape != mask.shape:
-            raise AsniError(f"{run / names.MASK}: {name} does not fit the weights in {run}")
+            raise AsniError(f"{run / names.MASK}: the mask of {name} does not match the weights in {run}")
     return {name: value for name, value in values.items() if not live or name in live}, live
 
 
@@ -81,13 +81,13 @@ def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
 
 
 def result(run: Path) -> dict[str, Any]:
-    """What `result.json` says came out; a number that is null or not finite is NaN. `rounds` lists all trainings."""
+    """The content of `result.json`; a number that is null or not finite is NaN. `rounds` lists all trainings."""
     path = run / names.RESULT
     found = json_object(path)
     if missing := sorted(RESULT - found.keys()):
         raise AsniError(f"{path}: {', '.join(missing)} missing; the file is damaged, or from another version of asni")
     if not isinstance(found["stage"], str):
-        raise AsniError(f"{path}: stage is {found['stage']!r}, not a text")
+        raise AsniError(f"{path}: stage is {found['stage']!r}, not a string")
     rounds = found.setdefault("rounds", [found["stage"]])
     if not (isinstance(rounds, list) and all(isinstance(name, str) for name in rounds)):
         raise AsniError(f"{path}: rounds is {rounds!r}, not a list of names")
@@ -96,27 +96,27 @@ def result(run: Path) -> dict[str, Any]:
 
 
 def finite_result(run: Path) -> dict[str, Any]:
-    """The same, but a number that is not finite is refused: no training writes one."""
+    """Like `result`, but a number that is not finite is an error: no training writes one."""
     found = result(run)
     if lost := [key for key, value in found.items() if isinstance(value, float) and math.isnan(value)]:
-        raise AsniError(f"{run / names.RESULT}: {', '.join(lost)} not a finite number")
+        raise AsniError(f"{run / names.RESULT}: {', '.join(lost)} must be a finite number")
     return found
 
 
 def recipe(run: Path) -> Recipe:
-    """What the run was asked to train."""
+    """The recipe of the run."""
     path = run / names.REQUEST
     found = json_object(path).get("recipe")
     if not isinstance(found, dict):
-        raise AsniError(f"{path}: it holds no recipe; the file is damaged, or from another version of asni")
+        raise AsniError(f"{path}: no recipe found; the file is damaged, or from another version of asni")
     try:
         return checked(Recipe, found, str(path))
     except ArithmeticError as error:
-        raise AsniError(f"{path}: its recipe has no schedule ({error})") from error
+        raise AsniError(f"{path}: the recipe's schedule cannot be computed ({error})") from error
 
 
 def json_object(path: Path) -> dict[str, Any]:
-    """What `request.json`, `environment.json` or `result.json` says."""
+    """The content of `request.json`, `environment.json` or `result.json`."""
     return _object(_text(path), str(path))
 
 
@@ -124,12 +124,12 @@ def _metrics_row(where: str, line: str, first_epoch: float) -> dict[str, float]:
     row = {key: finite_or_nan(value, f"{where}: {key}") for key, value in _object(line, where).items()}
     epoch = row.get("epoch", math.nan)
     if not (epoch >= first_epoch and epoch % 1 == 0):
-        raise AsniError(f"{where}: the epoch is {epoch}, not a whole number from {first_epoch} on")
+        raise AsniError(f"{where}: epoch is {epoch}, expected an integer of at least {first_epoch}")
     return row
 
 
 def finite_or_nan(value: object, what: str) -> float:
-    """A number of a file, as it is; one that is null or not finite is NaN."""
+    """A number read from a file; null and numbers that are not finite become NaN."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise AsniError(f"{what} is {value!r}, not a number")
     return value if value is not None and abs(value) <= sys.float_info.max else math.nan
@@ -139,7 +139,7 @@ def _object(line: str, where: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise AsniError(f"{where}: not JSON ({error}); the file is damaged or half-written") from error
+        raise AsniError(f"{where}: invalid JSON ({error}); the file is damaged or truncated") from error
     if not isinstance(found, dict):
         raise AsniError(f"{where}: not a JSON object")
     return found
@@ -153,7 +153,7 @@ def _text(path: Path) -> str:
 
 
 def _tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Read with NumPy: figures and reports then start without loading torch."""
+    """Read with NumPy, so that figures and reports do not load torch."""
     try:
         return load_file(path)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:

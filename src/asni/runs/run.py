@@ -38,9 +38,9 @@ class Experiment:
         return self.root / self.recipe.variant_name / f"seed-{self.seed}"
 
     def run(self, stage: str, *, method: str | None = None, settings: Mapping[str, Any] | None = None) -> "Run":
-        """The training called `stage`, which is the last one of the method of that name unless `method` is given.
+        """The run of the training `stage`, the last one of the method of that name unless `method` is given.
 
-        `settings` are a method's own, in which two runs of one name could differ; without them any are accepted.
+        `settings` are method-specific values in which two runs of the same name could differ; None accepts any.
         """
         request = {
             "recipe": self.recipe.model_dump(),
@@ -61,7 +61,7 @@ class Run:
 
     @contextmanager
     def locked(self, *, wait: bool = False) -> Iterator[None]:
-        """Hold the directory against other processes; the lock is the kernel's, so a killed process leaves none."""
+        """Lock the directory against other processes; the kernel releases the lock of a killed process."""
         make_directory(self.directory)
         lock = FileLock(self.directory / names.LOCK, timeout=-1 if wait else 0)
         try:
@@ -71,7 +71,7 @@ class Run:
                 f"another process is training in {self.directory}. Wait for it (--wait), or choose another --out."
             ) from None
         except OSError as error:
-            raise AsniError(f"cannot write in {self.directory}: {error.strerror}. Choose another --out.") from error
+            raise AsniError(f"cannot write to {self.directory}: {error.strerror}. Choose another --out.") from error
         try:
             yield
         finally:
@@ -79,17 +79,17 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether the work is done. The answer to another request is refused, and so is a damaged one."""
+        """Whether the run is finished; a different request or a damaged result in its directory is an error."""
         path = self.directory / names.REQUEST
         if path.exists():
             earlier = read_json(path)
             asked = {key: earlier[key] for key in earlier.keys() & self.request.keys()}
             if differences := _differences(asked, self.request):
                 raise AsniError(
-                    f"{self.directory} holds another run: {'; '.join(differences)}. "
+                    f"{self.directory} holds a different run: {'; '.join(differences)}. "
                     "Choose another --out, or remove that directory."
                 )
-        # Read already here, so that a damaged one is named before hours of training and not after them.
+        # Read here, so that a damaged result is reported before hours of training, not after.
         return (self.directory / names.RESULT).exists() and bool(self.result)
 
     @property
@@ -98,11 +98,11 @@ class Run:
 
     @property
     def result(self) -> dict[str, Any]:
-        """What came out, every number of it finite."""
+        """The content of `result.json`; every number is finite."""
         try:
             return reading.finite_result(self.directory)
         except AsniError as error:
-            raise AsniError(f"{error}. Remove its directory to do the work again.") from error
+            raise AsniError(f"{error}. Remove its directory to train again.") from error
 
     @property
     def initial(self) -> "dict[str, Tensor]":
@@ -111,18 +111,18 @@ class Run:
 
     @property
     def weights(self) -> "dict[str, Tensor]":
-        """The values that it ended with."""
+        """The values that the training ended with."""
         return read_tensors(self.directory / names.WEIGHTS)
 
     @property
     def masks(self) -> "dict[str, Tensor]":
-        """Which weights live at its end."""
+        """The masks at the end of the training."""
         return read_tensors(self.directory / names.MASK)
 
     def start(
         self, environment: Mapping[str, Any], initial: "Mapping[str, Tensor]", notes: Mapping[str, object]
     ) -> None:
-        """Write what is known before the first step; `notes` are JSON files of the method's own, by name."""
+        """Write the files that are known before the first step; `notes` are method-specific JSON files, by name."""
         write_json(self.directory / names.REQUEST, self.request)
         self._write_notes(notes)
         write_json(self.directory / names.ENVIRONMENT, environment)
@@ -138,11 +138,11 @@ class Run:
         if masks is not None:
             write_tensors(self.directory / names.MASK, masks)
         write_json(self.directory / names.RESULT, result)
-        # It has served: what a finished run is worth is in the files above.
+        # No longer needed: the run is finished.
         self.checkpoint.unlink(missing_ok=True)
 
     def copy(self, other: "Run", result: Mapping[str, Any], notes: Mapping[str, object]) -> None:
-        """Become what another run is, under this request and with this result."""
+        """Copy the files of another run, except its request and result, which are this run's own."""
         write_json(self.directory / names.REQUEST, self.request)
         self._write_notes(notes)
         for name in names.LEFT_BEHIND:
@@ -162,5 +162,5 @@ def _differences(earlier: Mapping[str, Any], asked: Mapping[str, Any], prefix: s
         if isinstance(before, dict) and isinstance(now, dict):
             found += _differences(before, now, f"{prefix}{key}.")
         elif before != now:
-            found.append(f"{prefix}{key} is {before!r} there, {now!r} now")
+            found.append(f"{prefix}{key} is {before!r} on disk, {now!r} requested")
     return found

@@ -1,14 +1,14 @@
-"""Several runs that belong together, where they happen, and the tables made of them.
+"""Several runs that belong together, where they are trained, and the tables made of them.
 
-A `Study` is recipes x seeds x methods, each a run. An executor says where runs happen: in this process, in several
-processes of this machine, or on a cluster. `investigation`, `reproduction` and `comparison` are three tables of it.
+A `Study` is recipes x seeds x methods, each a run. An executor trains the runs: in this process, in several processes
+on this machine, or on a cluster. `investigation`, `reproduction` and `comparison` each make a table of the results.
 
-**A run that fails leaves the others.** Its message is reported at the end, and the same command tries it again.
+**A failed run does not stop the others.** Its error is reported at the end, and the same command retries it.
 
-**Tables hold the same rows in every format.** JSON and CSV are unrounded; Markdown, LaTeX and the terminal are for a
-reader. Means stay paired: a seed counts in `reproduce` when all four variants are finished. A row that was not trained
-as long as in the paper says so everywhere.
+**Tables hold the same rows in every format.** JSON and CSV are unrounded; Markdown, LaTeX and the terminal are rounded.
+Means are paired: `reproduce` counts a seed only if all four variants are finished. A row that was trained for longer or
+shorter than in the paper is marked in every format.
 
-**Processes side by side** get `cores // jobs` threads each, unless `OMP_NUM_THREADS` or the recipe says otherwise. The
+**Parallel processes** get `cores // jobs` threads each, unless `OMP_NUM_THREADS` or the recipe sets another number. The
 number of threads can change the last bits of a result, and is recorded in `environment.json`.
 """

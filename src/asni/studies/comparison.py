@@ -1,4 +1,4 @@
-"""Methods side by side: the same network, data and nonzeros; what each reaches and what it costs."""
+"""Compare methods on the same network, data and nonzeros: the accuracy and the cost of each."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from asni.studies.study import Study, Task, over_seeds
 from asni.studies.tables import Column, Table, hundredths, rounded, signed, tenths
 
 PAPER_RECIPE = "imagenet-resnet50-80"
-"""Only here is a difference from the paper's numbers one of the methods, and not of the networks and data."""
+"""The recipe of the paper's comparison; with another network or dataset, a difference from the paper means nothing."""
 
 
 COLUMNS = (
@@ -26,14 +26,14 @@ COLUMNS = (
     Column("difference", "difference", signed),
 )
 NOTES = (
-    "task 1: an accurate sparse network. task 2: one that can be trained from its start.",
-    "accuracy: mean over seeds; spread: standard deviation. trainings, steps, seconds: all of a seed's, mean.",
+    "task 1: an accurate sparse network. task 2: a sparse network that can be trained from its initialisation.",
+    "accuracy: mean over seeds; spread: standard deviation. trainings, steps, seconds: totals per seed, averaged.",
     "paper's ImageNet %: ResNet-50 with 80 % of its parameters pruned.",
 )
 
 
 def chosen_methods(names: str | None) -> list[str]:
-    """The methods of a list with commas, each once; all of them where nothing is asked.
+    """The methods of a comma-separated list, without duplicates; None means all methods.
 
     >>> chosen_methods("snip, random,snip")
     ['snip', 'random']
@@ -43,7 +43,7 @@ def chosen_methods(names: str | None) -> list[str]:
     asked = list(dict.fromkeys(name.strip() for name in names.split(",")))
     if "" in asked:
         raise UsageError(
-            f"--methods '{names}': a name is missing; put one comma between two names (known: {', '.join(METHODS)})"
+            f"--methods '{names}': a name is empty; put one comma between two names (known: {', '.join(METHODS)})"
         )
     for name in asked:
         if name not in METHODS:
@@ -52,7 +52,7 @@ def chosen_methods(names: str | None) -> list[str]:
 
 
 def rows(study: Study) -> list[dict[str, Any]]:
-    """One row for each finished run: what the method reached, and what all the trainings that led to it cost."""
+    """One row per finished run: its result, and the cost of all trainings that led to it."""
     return [_row(task) for task in study.tasks if task.run.finished]
 
 
@@ -73,7 +73,7 @@ def _row(task: Task) -> dict[str, Any]:
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> Table:
-    """One line a method, over its seeds, for a person and in every format."""
+    """One line per method, averaged over its seeds."""
     lines = summary(rows)
     recipe = lines[0]["recipe"]
     columns = [column for column in COLUMNS if column.key != "difference" or recipe == PAPER_RECIPE]
@@ -81,7 +81,7 @@ def table(rows: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def summary(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row a method, the mean of its seeds, by task and then by accuracy.
+    """One row per method, averaged over its seeds, sorted by task and then by accuracy.
 
     >>> known = {"recipe": "mnist-fc", "task": 2, "paper_imagenet": None, "directory": "runs"}
     >>> costs = {"nonzeros": 10, "sparsity": 0.9, "total_sparsity": 0.9, "trainings": 1, "steps": 5, "seconds": 1.0}

@@ -1,4 +1,4 @@
-"""Where the runs of a study happen: in this process, in several of this machine, or on a cluster."""
+"""Train the runs of a study: in this process, in several processes on this machine, or on a cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ Failures = dict[Task, str]
 
 
 class Executor(Protocol):
-    """Trains tasks and shows how far they are. A task that fails leaves the others."""
+    """Trains tasks and shows their progress. A failed task does not stop the others."""
 
     @property
     def at_once(self) -> int:
-        """How many runs are trained side by side."""
+        """How many runs are trained in parallel."""
 
     def run(self, tasks: Sequence[Task], overview: Overview) -> Failures: ...
 
 
 def train_missing(study: Study, executor: Executor) -> Failures:
-    """Train what is missing of a study; what failed, and why."""
+    """Train the missing runs of a study; returns those that failed, and why."""
     missing = study.missing()
     if not missing:
         return {}
@@ -39,18 +39,18 @@ def train_missing(study: Study, executor: Executor) -> Failures:
 def failure(failures: Mapping[Task, str]) -> AsniError:
     """The error that a command with failed runs ends with."""
     lines = "\n".join(f"  {task}: {message}" for task, message in failures.items())
-    return AsniError(f"{len(failures)} of the runs failed; the same command tries them again.\n{lines}")
+    return AsniError(f"{len(failures)} of the runs failed. Run the same command to retry.\n{lines}")
 
 
 def blocked_by(task: Task, failures: Failures) -> str | None:
-    """Why a task is not worth starting: a run that it needs has failed."""
+    """Why a task cannot start: a run that it needs failed. None if it can."""
     failed = next((other for other in failures if task.depends_on(other)), None)
     return None if failed is None else f"it needs {failed.method.name}, which failed"
 
 
 @dataclass(frozen=True)
 class Here:
-    """One run after another in this process, or with several `devices` in the processes that train one network."""
+    """Trains one run after another in this process; with several `devices`, several processes train each network."""
 
     device: str = "auto"
     devices: int = 1

@@ -19,7 +19,7 @@ COLUMNS = (
 
 
 def table(experiment: Experiment, stages: tuple[str, ...] = VARIANTS) -> Table:
-    """One line for each finished training, as its run recorded it."""
+    """One line per stage, from the result of its finished run."""
     return Table([row(experiment, stage) for stage in stages], COLUMNS)
 
 
@@ -29,7 +29,7 @@ def row(experiment: Experiment, stage: str) -> dict[str, Any]:
 
 
 def draw_figures(home: Path) -> Path:
-    """The directory of an investigation's figures, drawn unless they are there."""
+    """Draw the figures of an investigation unless they exist; returns their directory."""
     figures = home / "figures"
     if not figures.exists():
         from asni.figures import investigation

@@ -1,4 +1,4 @@
-"""How far a study is: a line for each run in progress, one when it is finished, and the time left for all of them."""
+"""The progress of a study: a line for each run in progress, one when it is finished, and the time left for all runs."""
 
 import json
 import time
@@ -15,7 +15,7 @@ from asni.runs import names
 from asni.studies.study import Task
 
 PLAIN_SECONDS = 30.0
-"""Between two looks at runs in progress, where lines are not redrawn."""
+"""Time between two progress lines of a run where the output is not a terminal."""
 
 Entries = list[dict[str, Any]]
 _READ: dict[Path, tuple[tuple[int, int], Entries]] = {}
@@ -23,7 +23,7 @@ _READ: dict[Path, tuple[tuple[int, int], Entries]] = {}
 
 @dataclass(frozen=True)
 class Standing:
-    """One run: the epochs of its last round so far, of how many, in how many rounds (None: it depends)."""
+    """The progress of one run: the metrics of its last round so far, epochs per round, and rounds (None: unknown)."""
 
     recipe: str
     rounds: int | None
@@ -37,7 +37,7 @@ class Standing:
 
 
 def standing(task: Task) -> Standing:
-    """Read from the run's directory; asked several times a second, so only a file that has changed is read again."""
+    """Read a run's progress from its directory; called several times a second, so only changed files are read."""
     directory, recipe = task.run.directory, task.experiment.recipe
     finished = (directory / names.RESULT).exists()
     entries = _entries(directory / names.METRICS)
@@ -60,15 +60,15 @@ def _parsed(metrics: bytes) -> Entries:
         entries = [json.loads(line) for line in metrics.splitlines()]
     except ValueError:
         return []
-    # Only shown, never counted on: a damaged file is the training's own to report.
+    # Only for display: the training itself reports a damaged file.
     sound = all(isinstance(entry, dict) and isinstance(entry.get("seconds"), int | float) for entry in entries)
     return entries if sound else []
 
 
 def seconds_left(standings: Sequence[Standing], at_once: int) -> float | None:
-    """An estimate from the seconds that epochs took, by recipe; None while there is nothing to go by.
+    """Estimate the time left from the duration of finished epochs, by recipe; None if no epoch is finished.
 
-    A recipe without an epoch yet is taken to cost what the others cost on average.
+    For a recipe without a finished epoch, the average of the others is used.
     """
     if not any(each.epochs_left for each in standings):
         return 0.0
@@ -88,7 +88,7 @@ def _seconds_per_epoch(standings: Iterable[Standing]) -> dict[str, float]:
 
 
 def in_words(seconds: float | None, *, at_least: bool = False) -> str:
-    """A time left, as exactly as an estimate deserves.
+    """Format an estimate of the time left.
 
     >>> in_words(None), in_words(42), in_words(5000, at_least=True)
     ('time left unknown', 'about 42 s left', 'more than 1 h 23 min left')
@@ -103,14 +103,14 @@ def in_words(seconds: float | None, *, at_least: bool = False) -> str:
 
 
 class Overview:
-    """Drawn over and over on a terminal, printed now and then elsewhere; on the error stream, as all progress is."""
+    """Shows progress on stderr: redrawn continuously on a terminal, printed from time to time elsewhere."""
 
     def __init__(self, tasks: Sequence[Task], at_once: int = 1, console: Console | None = None, *, quiet: bool = False):
         self._tasks, self._at_once = tasks, at_once
         self._console = console or Console(stderr=True, quiet=quiet)
         self._live = Live(console=self._console, transient=True)
         self._next = 0.0
-        # Those of an earlier call are counted, not listed.
+        # Runs finished by an earlier command are counted, not listed.
         self._listed = {task for task in tasks if standing(task).finished}
 
     def __enter__(self) -> Self:
@@ -126,7 +126,7 @@ class Overview:
         return f"{sum(each.finished for each in standings)} of {len(standings)} runs done, {left}"
 
     def list_finished(self) -> None:
-        """A line for each run that was finished since this was called before."""
+        """Print a line for each run that finished since the last call."""
         for task in self._tasks:
             if task not in self._listed and standing(task).finished:
                 self._listed.add(task)
@@ -134,7 +134,7 @@ class Overview:
                 self._print(f"{task}: accuracy {result['accuracy']:.2f}, nonzeros {result['nonzeros']:,}  [{self}]")
 
     def show(self, running: Iterable[Task]) -> None:
-        """What runs now, by the last line of each log."""
+        """Show the last log line of each running task."""
         self.list_finished()
         lines = [f"{task}: {last_line(task.log)}" for task in running]
         if self._console.is_terminal:
@@ -150,7 +150,7 @@ class Overview:
 
 
 def last_line(log: Path) -> str:
-    """What a process printed last."""
+    """The last line that a process printed."""
     try:
         lines = log.read_text(errors="replace").split("\n")
     except OSError:

@@ -1,4 +1,4 @@
-"""What a recipe will do, before any training."""
+"""The plan of a recipe before any training: sizes, steps, schedule and memory."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def plan(recipe: Recipe) -> dict[str, Any]:
-    """What `outline` says, of the network as it is built, and the memory that it takes.
+    """Build the recipe's network; returns its `outline` and the memory that training it takes.
 
     >>> from asni.recipes import load
     >>> plan(load("mnist-fc"))["nonzeros"]
@@ -26,7 +26,7 @@ def plan(recipe: Recipe) -> dict[str, Any]:
     from asni.pruning.masks import floor_counts
 
     info, pruning = info_of(recipe.dataset), recipe.pruning
-    # A user's own function may look at values, of which there are none on the meta device.
+    # A user's own function may read values, and tensors on the meta device have none.
     with torch.device("cpu" if ":" in recipe.network else "meta"):
         model = networks.build(recipe.network, info.shape, info.classes, recipe.network_options)
     weights = prunable(model, **pruning.layers)
@@ -68,9 +68,9 @@ def _after(epoch: int, alive: int, size: Size) -> dict[str, Any]:
 
 
 def memory_bytes(model: "nn.Module", weights: "Mapping[str, Tensor]", training: Training) -> int:
-    """What one process holds of the network in fp32: parameters, gradients, optimiser state and masks.
+    """The memory of one process in fp32: parameters, gradients, optimiser state and masks.
 
-    The activations come on top; they grow with the process's share of the batch.
+    Activations are not included; they grow with the process's share of the batch.
     """
     from asni.pruning.hold import mask_bytes
 

@@ -1,4 +1,4 @@
-"""The paper's Table 2, measured: which rows, trained for how long, and the paper's numbers beside ours."""
+"""Reproduce the paper's Table 2: choose rows, and show our results next to the paper's."""
 
 import math
 import re
@@ -27,13 +27,13 @@ COLUMNS = (
     Column("trained_for", "epochs", str, is_name=True),
 )
 NOTES = (
-    "accuracy: mean over seeds, each of which gives all four variants the same start and data; "
-    "spread: standard deviation; difference: ours less the paper's.",
+    "accuracy: mean over seeds, each of which gives all four variants the same initial values and data order; "
+    "spread: standard deviation; difference: ours minus the paper's.",
 )
 
 
 def chosen_rows(asked: Sequence[str]) -> list[str]:
-    """Recipes of the paper's rows, by number, range, name or file, each once; the MNIST and CIFAR rows by default.
+    """The recipes of rows given by number, range, name or file, without duplicates; default: all MNIST and CIFAR rows.
 
     >>> chosen_rows(["5-6", "mnist-fc", "5"])
     ['cifar10-conv2', 'cifar10-conv4', 'mnist-fc']
@@ -46,9 +46,9 @@ def chosen_rows(asked: Sequence[str]) -> list[str]:
 def _recipes_of(asked: str) -> list[str]:
     if asked.endswith(".toml") or "/" in asked or asked in names():
         recipe = load(asked)
-        _epochs_and_steps(recipe)  # refuses data that there is not, before anything is trained
+        _epochs_and_steps(recipe)  # an unknown dataset raises an error before anything is trained
         if not _has_accuracies(recipe):
-            raise UsageError(f"{asked}: has no [paper] numbers to set beside ours; use `asni investigate {asked}`.")
+            raise UsageError(f"{asked}: has no [paper] numbers to compare with; use `asni investigate {asked}`.")
         return [asked]
     by_row = _names_by_row()
     if not (numbers := re.fullmatch(r"(\d+)(?:-(\d+))?", asked)):
@@ -77,7 +77,7 @@ def _of_paper(recipe: Recipe, variant: str) -> float | None:
 
 
 def table(study: Study) -> Table:
-    """Four lines for each recipe, from the seeds of which all variants are finished."""
+    """Four lines per recipe, averaged over the seeds for which all variants are finished."""
     return Table([line for source in study.recipes for line in _lines(study, source)], COLUMNS, NOTES)
 
 
@@ -90,7 +90,7 @@ def _lines(study: Study, source: str) -> list[dict[str, Any]]:
 
 
 def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One variant of one recipe, `trained` in its own length; without a finished seed, its own numbers are None.
+    """One variant of `recipe`, `trained` with its own epochs; without a finished seed, the measured values are None.
 
     >>> common = {"nonzeros": 8330, "seconds": 60.0, "directory": "runs"}
     >>> results = [{"accuracy": 96.0, **common}, {"accuracy": 97.0, **common}]
@@ -121,12 +121,12 @@ def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mappin
 
 
 def _epochs_and_steps(recipe: Recipe) -> tuple[int, int]:
-    """How many epochs, and of how many steps each."""
+    """The number of epochs, and of steps per epoch."""
     return recipe.training.epochs, recipe.steps_per_epoch(info_of(recipe.dataset).train)
 
 
 def _in_words(trained: tuple[int, int], own: tuple[int, int]) -> str:
-    """The length of a training beside the paper's.
+    """The length of a training compared with the paper's.
 
     >>> _in_words((25, 1000), (25, 1000)), _in_words((5, 200), (25, 1000))
     ('25', 'shortened (5 of 25, 200 of 1,000 steps each)')

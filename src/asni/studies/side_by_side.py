@@ -1,4 +1,4 @@
-"""Several runs of a study side by side, each an `asni train`: none prints over another, none ends another."""
+"""Train several runs of a study in parallel, each in an `asni train` process with its own log."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ POLL_SECONDS = 0.2
 
 
 class Process(Protocol):
-    """What trains one task, as `subprocess.Popen` has it."""
+    """A process that trains one task, with the interface of `subprocess.Popen`."""
 
     def poll(self) -> int | None: ...
 
@@ -32,23 +32,23 @@ class Process(Protocol):
 
 
 Launch = Callable[[Sequence[Task], int], Sequence[Process]]
-"""Starts a process for each task, of which at most so many will run side by side."""
+"""Starts a process for each task; the number is how many run in parallel at most."""
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Launches at most `at_once` runs at a time, each when the runs that it needs are finished."""
+    """Trains at most `at_once` runs in parallel, each after the runs that it needs."""
 
     at_once: int
     launch: Launch
 
     def run(self, tasks: Sequence[Task], overview: Overview) -> Failures:
-        """However this ends, no process is left behind."""
+        """Train the tasks; all processes are ended on return or error."""
         try:
             return self._run(list(tasks), overview)
         except KeyboardInterrupt:
             raise StoppedError(
-                "stopped; every process has ended. The same command resumes from the last finished epochs."
+                "stopped all processes. Run the same command to resume from the last finished epochs."
             ) from None
 
     def _run(self, waiting: list[Task], overview: Overview) -> Failures:
@@ -81,7 +81,7 @@ def _ready(waiting: Sequence[Task], running: dict[Task, Process]) -> list[Task]:
 
 @dataclass(frozen=True)
 class LocalProcesses:
-    """Launches processes of this machine, which share its cores unless `OMP_NUM_THREADS` says otherwise."""
+    """Launches processes on this machine, which share its cores unless `OMP_NUM_THREADS` is set."""
 
     device: str
 
@@ -91,19 +91,19 @@ class LocalProcesses:
 
 
 def threads_each(at_once: int) -> int:
-    """How many threads a process gets so that together they use every core once."""
+    """The number of threads per process with which all processes together use every core once."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // at_once)
 
 
 def start(task: Task, device: str, threads: int | None = None) -> "subprocess.Popen[bytes]":
-    """The process that trains a task; what it prints goes to the task's log."""
+    """Start a process that trains a task and prints to the task's log."""
     environment = dict(os.environ)
     if threads is not None:
         environment.setdefault("OMP_NUM_THREADS", str(threads))
     write_text(task.log, "")
     with task.log.open("wb") as log:
-        # -P: a file of the current directory must not be taken for a library.
+        # -P: do not import modules from the current directory.
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "asni", *task.arguments(device)],
             stdin=subprocess.DEVNULL,
@@ -115,7 +115,7 @@ def start(task: Task, device: str, threads: int | None = None) -> "subprocess.Po
 
 @contextmanager
 def _stoppable(running: dict[Task, Process]) -> Iterator[None]:
-    """However this ends, the processes end first; a run may be killed at any moment and still be resumed."""
+    """End the processes when this block is left, even by an error; a killed run can be resumed."""
 
     def stop(number: int, frame: FrameType | None) -> Any:
         raise KeyboardInterrupt
@@ -132,11 +132,11 @@ def _stoppable(running: dict[Task, Process]) -> Iterator[None]:
 
 
 def reason(log: Path, status: int) -> str:
-    """What a person needs of the log: the error in words, or the last line of a traceback."""
+    """Why a process failed, from its log: the error message, or the last line of a traceback."""
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.exists() else []
     errors = [number for number, line in enumerate(lines) if line.startswith("asni: ")]
     if errors:
         return " ".join(lines[errors[-1] :]).removeprefix("asni: ")
     if status < 0:
-        return f"ended by {signal.Signals(-status).name}"
-    return lines[-1] if lines else f"ended with status {status}"
+        return f"killed by {signal.Signals(-status).name}"
+    return lines[-1] if lines else f"exited with status {status}"

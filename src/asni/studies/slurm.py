@@ -1,4 +1,4 @@
-"""The runs of a study on a Slurm cluster, through submitit; where there is no `srun`, submitit runs them here."""
+"""Train the runs of a study on a Slurm cluster with submitit; without `srun`, submitit trains them on this machine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +11,17 @@ from asni.studies.side_by_side import start
 from asni.studies.study import Task
 
 MOST_TIMEOUTS = 1000
-"""How often a run that reached its time limit is queued again: it resumes from its last epoch, so this is no loop."""
+"""How often a run that reached its time limit is requeued; each time, it resumes from its last epoch."""
 
 
 def most_at_once() -> int:
-    """As many as Slurm lets a job array have by default; one at a time where submitit runs them on this machine."""
+    """Slurm's default limit for a job array; 1 if submitit trains the runs on this machine."""
     return 1000 if submitit.AutoExecutor.which() == "slurm" else 1
 
 
 @dataclass
 class TrainTask(Checkpointable):
-    """One run: the same resumable command, which submitit queues again when Slurm preempts it."""
+    """Trains one run with a resumable command, which submitit requeues when Slurm preempts it."""
 
     task: Task
     device: str
@@ -31,32 +31,32 @@ class TrainTask(Checkpointable):
         try:
             return process.wait()
         finally:
-            # Preempted or cancelled, this process ends by an exception.
+            # A preempted or cancelled job raises an exception here.
             process.kill()
 
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A submitted run as `subprocess.Popen` would have it."""
+    """A submitted run, with the interface of `subprocess.Popen`."""
 
     job: "submitit.Job[int]"
 
     def poll(self) -> int | None:
         if not self.job.done():
             return None
-        # A job that was cancelled or lost its node has no result to ask for.
+        # A job that was cancelled or lost its node has no result.
         return 1 if self.job.exception() is not None else self.job.result()
 
     def terminate(self) -> None:
         self.job.cancel(check=False)
 
     def wait(self) -> None:
-        """Slurm ends a cancelled job by itself."""
+        """Return at once: Slurm itself ends a cancelled job."""
 
 
 @dataclass(frozen=True)
 class Slurm:
-    """Submits runs as tasks of a job array. `options` are any of sbatch's, such as `{"account": "mine"}`."""
+    """Submits runs as tasks of a job array. `options` are other sbatch options, such as `{"account": "mine"}`."""
 
     folder: Path
     device: str = "auto"
@@ -72,6 +72,6 @@ class Slurm:
             timeout_min=self.minutes,
             slurm_partition=self.partition,
             slurm_array_parallelism=at_once,
-            slurm_additional_parameters=dict(self.options),
+            slurm_additional_parameters={"requeue": True, **self.options},
         )
         return [SlurmJob(job) for job in executor.submit_array([TrainTask(task, self.device) for task in tasks])]

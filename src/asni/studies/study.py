@@ -1,4 +1,4 @@
-"""Recipes x seeds x methods: which runs a study consists of, and what is missing."""
+"""Recipes x seeds x methods: the runs of a study, and which of them are missing."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from asni.runs.run import Experiment, Run
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One method on one seed of one recipe. `source` is how the user named the recipe: a name or a path."""
+    """One method on one seed of one recipe. `source` is the name or path of the recipe as the user gave it."""
 
     source: str
     experiment: Experiment
@@ -26,16 +26,16 @@ class Task:
 
     @property
     def run(self) -> Run:
-        """The run that the method ends with."""
+        """The run of the method's last training."""
         return self.experiment.run(self.method.name)
 
     @property
     def log(self) -> Path:
-        """What a process of its own prints."""
+        """The log of the process that trains it, if it is a separate one."""
         return self.experiment.home / f"{self.method.name}.log"
 
     def arguments(self, device: str) -> list[str]:
-        """`asni` with these arguments trains it, or resumes it."""
+        """The arguments of `asni` that train or resume it."""
         experiment = self.experiment
         words = ["train", self.source, "--method", self.method.name, "--seed", str(experiment.seed)]
         words += experiment.recipe.overrides.arguments()
@@ -51,13 +51,13 @@ class Task:
         ]
 
     def depends_on(self, other: "Task") -> bool:
-        """Whether the other one's run is needed first."""
+        """Whether the other task's run is needed first."""
         return self.experiment is other.experiment and other.method.name in self.method.needs
 
 
 @dataclass(frozen=True)
 class Study:
-    """What is trained: every method on every seed of every recipe. `recipes` are by the name that the user gave."""
+    """Every method on every seed of every recipe. The keys of `recipes` are names or paths as the user gave them."""
 
     recipes: Mapping[str, Recipe]
     seeds: Sequence[int]
@@ -69,9 +69,9 @@ class Study:
         by_name: dict[str, str] = {}
         for source, recipe in self.recipes.items():
             if (other := by_name.setdefault(recipe.variant_name, source)) != source:
-                raise UsageError(f"{source} and {other} have one name, and would share directories.")
+                raise UsageError(f"{source} and {other} have the same name and would share directories. Rename one.")
             for method in self.methods:
-                METHODS[method].require_heeds(recipe)
+                METHODS[method].require_supports(recipe)
 
     def experiments(self, source: str) -> list[Experiment]:
         """The seeds of one recipe."""
@@ -87,17 +87,17 @@ class Study:
         ]
 
     def missing(self) -> list[Task]:
-        """The tasks to train. A damaged result is an error before anything is trained."""
+        """The tasks that are not finished. A damaged result raises an error before anything is trained."""
         return [task for task in self.tasks if not task.run.finished]
 
 
 def trained(experiment: Experiment, methods: Iterable[str]) -> bool:
-    """Whether all these methods are finished; answers without loading torch."""
+    """Whether all these methods are finished; does not load torch."""
     return all(experiment.run(method).finished for method in methods)
 
 
 def over_seeds(results: Sequence[Mapping[str, Any]], averaged: Iterable[str]) -> dict[str, Any]:
-    """Several seeds of one training: the mean accuracy, its standard deviation, and the means of what is `averaged`.
+    """Summarise several seeds: mean and standard deviation of the accuracy, and the means of the keys `averaged`.
 
     >>> results = [{"accuracy": 90.0, "steps": 5, "directory": "a"}, {"accuracy": 92.0, "steps": 7, "directory": "b"}]
     >>> over = over_seeds(results, ["steps"])

@@ -1,4 +1,4 @@
-"""One table in every format: numbers for a program (CSV, JSON), text for a page (Markdown, LaTeX) or a terminal."""
+"""Tables in several formats: unrounded for programs (CSV, JSON), formatted for documents (Markdown, LaTeX)."""
 
 import csv
 import io
@@ -40,7 +40,7 @@ def signed(value: float | None) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """What of a row is shown, under which heading, and how; names stand on the left, numbers on the right."""
+    """The key of a value, its heading and its format; names are left-aligned, numbers right-aligned."""
 
     key: str
     heading: str
@@ -50,7 +50,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows as measured, the columns that a person sees, and what has to be known to read them."""
+    """Unrounded rows, the columns to show, and notes that explain them."""
 
     rows: Sequence[Mapping[str, Any]]
     columns: Sequence[Column]
@@ -66,25 +66,25 @@ class Table:
 
 
 def save(table: Table, files: Iterable[Path]) -> None:
-    """Write the table to each file, in the format that its name ends with."""
+    """Write the table to each file, in the format of its suffix."""
     for file in files:
         write_text(file, _FORMATS[file.suffix](table))
 
 
 def check_formats(files: Iterable[Path]) -> None:
-    """Refuse a file that could not be written, before hours are spent on what should be in it."""
+    """Raise an error for a file that cannot be written, before hours of training."""
     for file in files:
         if file.suffix not in _FORMATS:
-            raise UsageError(f"--save {file}: the name must end with {', '.join(_FORMATS)}.")
+            raise UsageError(f"--save {file}: the name must end with one of {', '.join(_FORMATS)}.")
         if file.is_dir():
-            raise UsageError(f"--save {file}: is a directory.")
+            raise UsageError(f"--save {file}: this is a directory. Choose another path.")
         above = next(folder for folder in file.absolute().parents if folder.exists())
         if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
-            raise UsageError(f"--save {file}: nothing can be written in {above}. Choose another place.")
+            raise UsageError(f"--save {file}: cannot write to {above}. Choose another path.")
 
 
 def as_csv(table: Table) -> str:
-    """Every single value of the rows, unrounded; lists are left to JSON."""
+    """All values of the rows except lists, unrounded."""
     keys = [key for key, value in table.rows[0].items() if not isinstance(value, list)]
     text = io.StringIO()
     writer = csv.DictWriter(text, keys, extrasaction="ignore", lineterminator="\n")
@@ -94,12 +94,12 @@ def as_csv(table: Table) -> str:
 
 
 def as_json(table: Table) -> str:
-    """All that the rows hold, unrounded."""
+    """All values of the rows, unrounded."""
     return json.dumps(table.rows, indent=2) + "\n"
 
 
 def as_markdown(table: Table) -> str:
-    r"""A table for a page; characters with a meaning in Markdown are escaped.
+    r"""A Markdown table; special characters are escaped.
 
     >>> columns = [Column("name", "name", str, is_name=True), Column("size", "size")]
     >>> print(as_markdown(Table([{"name": "a|b", "size": 1200}], columns)))
@@ -116,7 +116,7 @@ def as_markdown(table: Table) -> str:
 
 
 def as_latex(table: Table) -> str:
-    r"""A tabular of the booktabs package; the notes are comments.
+    r"""A LaTeX tabular for the booktabs package; the notes are comments.
 
     >>> columns = [Column("name", "name", str, is_name=True), Column("share", "%")]
     >>> print(as_latex(Table([{"name": "a_b", "share": 5}], columns)))
@@ -148,7 +148,7 @@ _LATEX = {
 
 
 def _latex(text: str) -> str:
-    """As text; a minus before a number is set as one."""
+    """Escape special characters, and typeset the minus of a number as such."""
     escaped = "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
     return re.sub(r"^-(?=\d)", "$-$", escaped)
 

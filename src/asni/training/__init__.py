@@ -1,10 +1,10 @@
-"""One round of training: the loop, its checkpoints, several processes, progress and evaluation.
+"""One round of training: the loop, checkpoints, multiple processes, progress and evaluation.
 
-**A training is the same whatever it runs on.** The recipe's batch is that of all processes together; the loss is
-weighted so that the averaged gradient is that of the whole batch. Masks are chosen by every process from the same
-weights and compared by checksum at each change.
+**Training is the same on any number of processes.** The recipe's batch size is that of all processes together; the
+loss is weighted so that the averaged gradient is that of the whole batch. Every process computes the masks from the
+same weights, and checksums are compared at each change.
 
-**A schedule's epochs are those of the data.** A step that a gradient scaler skips is counted.
+**Schedules count epochs of data.** A step that the gradient scaler skips still counts.
 
-**Processes fail together.** An error of one is an error of all, and process 0 reports it.
+**Processes fail together.** An error in one process ends all of them, and process 0 reports it.
 """

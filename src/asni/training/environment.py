@@ -1,4 +1,4 @@
-"""What a result may depend on besides what was asked."""
+"""The software and hardware that a result may depend on."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ import torch
 
 
 def environment() -> dict[str, Any]:
-    """Versions, processor, threads, and the commit of the code, where it runs from a git checkout."""
+    """Versions, processor, threads, and the commit of the code if it runs from a git checkout."""
     return {
         "python": platform.python_version(),
         **{package: version(package) for package in ("asni", "torch", "numpy", "lightning-fabric")},

@@ -1,4 +1,4 @@
-"""How many test images a network recognises."""
+"""The test accuracy of a network."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ TEST_BATCH = 1000
 
 @torch.no_grad()
 def count_correct(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> Tensor:
-    """The number of images whose highest output is their label."""
+    """The number of images that are classified correctly."""
     model.eval()
     correct = torch.zeros((), dtype=torch.int64, device=device)
     for images, labels in batches:
@@ -22,6 +22,6 @@ def count_correct(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], de
 
 
 def accuracy(model: nn.Module, dataset: Dataset) -> float:
-    """Percent of the test images that are recognised."""
+    """The percentage of test images that are classified correctly."""
     correct = count_correct(model, dataset.test_batches(TEST_BATCH), torch.device("cpu"))
     return 100 * int(correct) / dataset.info.test

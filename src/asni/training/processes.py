@@ -1,7 +1,7 @@
-"""Several processes that train one network: how they start, who speaks for them, and how they fail together.
+"""Several processes that train one network: how they start, which one reports, and how they fail together.
 
-They are started by torchrun, or by Lightning Fabric from the first one. What is imported here at once is light, because
-the command line asks for its rank before it knows whether anything will be trained.
+They are started by torchrun, or by Lightning Fabric from the first one. Heavy imports are deferred, because the command
+line needs the rank before it knows whether anything will be trained.
 """
 
 import atexit
@@ -29,7 +29,7 @@ def rank() -> int:
 
 
 def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32") -> "Fabric":
-    """Lightning Fabric, launched: the device, the precision, and `devices` processes or those of torchrun."""
+    """Launch Lightning Fabric on a device, at a precision, in `devices` processes or in those of torchrun."""
     import torch
     from lightning_fabric import Fabric
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
@@ -38,11 +38,11 @@ def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32")
     from lightning_fabric.utilities.exceptions import MisconfigurationException
 
     if precision == "fp16" and not (device in ("auto", "cuda") and torch.cuda.is_available()):
-        raise UsageError("fp16 needs a CUDA device, for its gradient scaler. Here, --precision bf16 or fp32 works.")
+        raise UsageError("--precision fp16 needs a CUDA device for its gradient scaler. Use --precision bf16 or fp32.")
     _quieten()
     torch.backends.cudnn.deterministic = True
     each, nodes = _layout(devices)
-    # As torchrun does: whoever starts worker processes must know how many share this machine.
+    # As torchrun does: the data loaders must know how many processes share this machine.
     os.environ["LOCAL_WORLD_SIZE"] = str(each)
     try:
         fabric = Fabric(
@@ -51,23 +51,23 @@ def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32")
             num_nodes=nodes,
             precision=PRECISIONS[precision],
             strategy=DDPStrategy(gradient_as_bucket_view=True) if each * nodes > 1 else "auto",
-            # Named, since Fabric on its own would take any process inside a Slurm allocation for one that srun started.
+            # Explicit, because Fabric assumes that srun started any process inside a Slurm allocation.
             plugins=[TorchElasticEnvironment() if _by_torchrun() else LightningEnvironment()],
         )
     except (MisconfigurationException, RuntimeError) as error:
         raise UsageError(f"cannot train on {each} x '{device}': {error}") from error
     fabric.launch()
     if fabric.world_size > 1:
-        # Fabric does so for NCCL alone, but the threads of gloo, too, can abort an interpreter that ends before them.
+        # Fabric does this for NCCL only, but gloo's threads can also abort an interpreter that exits before them.
         atexit.register(_leave_group)
     return fabric
 
 
 @contextmanager
 def fail_together(fabric: "Fabric") -> Iterator[None]:
-    """All processes leave this block in the same way: an error of one is an error of all, and process 0 tells it.
+    """All processes leave this block in the same way: an error in one is raised in all, and process 0 reports it.
 
-    Inside, a process must not wait for the others.
+    Code inside the block must not wait for other processes.
     """
     from torch.distributed import all_gather_object
 
@@ -88,7 +88,7 @@ def fail_together(fabric: "Fabric") -> Iterator[None]:
 
 
 def is_lost_peer(error: RuntimeError) -> bool:
-    """Whether communication failed because another process of the training has gone."""
+    """Whether communication failed because another process of the training has ended."""
     from torch.distributed import DistError
 
     return isinstance(error, DistError) or "/gloo/" in str(error)
@@ -112,14 +112,17 @@ def _layout(devices: int) -> tuple[int, int]:
     each, world = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
     if devices not in (1, each):
         raise UsageError(
-            f"torchrun has started {each} processes here, so --devices {devices} cannot be had; leave it out."
+            f"torchrun started {each} processes on this machine, which contradicts --devices {devices}. "
+            "Leave out --devices."
         )
     if world % each:
-        raise UsageError(f"{world} processes with {each} on this machine: every machine needs the same number.")
+        raise UsageError(
+            f"torchrun started {world} processes, {each} of them on this machine: every machine needs the same number."
+        )
     return each, world // each
 
 
 def _quieten() -> None:
-    """Leave out what Fabric tells about its start, but not why it ends the processes of a training."""
+    """Silence Fabric's messages about its start, but not those about why it ends processes."""
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     logging.getLogger("lightning_fabric.strategies.launchers").setLevel(logging.INFO)

@@ -1,4 +1,4 @@
-"""How a training shows itself: a bar with the time left on a terminal, plain lines elsewhere."""
+"""The progress of a training: a bar with the time left on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from rich.progress import Progress as RichProgress
 
 
 class Bar(Protocol):
-    """What a training tells while it runs."""
+    """Receives the progress of a training while it runs."""
 
     def step(self) -> None: ...
 
@@ -20,14 +20,14 @@ class Bar(Protocol):
 
 
 class Progress:
-    """Draws to the error stream, so that the standard output stays clean for results."""
+    """Prints progress to stderr, so that stdout holds only results."""
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False):
         self.console = console or Console(stderr=True, quiet=quiet)
 
     @contextmanager
     def training(self, stage: str, epochs: int, steps: int, done: int) -> Iterator[Bar]:
-        """The bar of one round of training up to epoch `epochs`; an earlier process has done `done` of its steps."""
+        """The bar of one round of training up to epoch `epochs`; `done` of its `steps` were trained earlier."""
         if done:
             self.console.print(f"{stage}: resuming after step {done:,} of {steps:,}", highlight=False)
         if not self.console.is_terminal:
@@ -48,8 +48,8 @@ class Progress:
 
     def nearly_empty(self, stage: str, layer: str, left: int, weights: int) -> None:
         self.console.print(
-            f"{stage}: {layer} has {left:,} of its {weights:,} weights left, and hardly anything passes it. "
-            "Prune less, or train longer before.",
+            f"{stage}: {layer} has {left:,} of its {weights:,} weights left, so almost no signal passes through it. "
+            "Prune less, or train longer before pruning.",
             soft_wrap=True,
             highlight=False,
         )
@@ -68,17 +68,17 @@ class TerminalBar:
 
     def __init__(self, bars: RichProgress, task: TaskID, epochs: int):
         self._bars, self._task, self._epochs = bars, task, epochs
-        self._untold, self._next = 0, 0.0
+        self._pending, self._next = 0, 0.0
 
     def step(self) -> None:
-        self._untold += 1
+        self._pending += 1
         if (now := time.monotonic()) >= self._next:
-            self._bars.advance(self._task, self._untold)
-            self._untold, self._next = 0, now + 0.1
+            self._bars.advance(self._task, self._pending)
+            self._pending, self._next = 0, now + 0.1
 
     def epoch(self, entry: Mapping[str, Any]) -> None:
-        self._bars.advance(self._task, self._untold)
-        self._untold = 0
+        self._bars.advance(self._task, self._pending)
+        self._pending = 0
         self._bars.update(self._task, note=summary(entry, self._epochs))
 
 
@@ -90,7 +90,7 @@ class PlainLines:
         self._next = 0.0
 
     def step(self) -> None:
-        """Too small for a line."""
+        """Prints nothing: a log shows epochs only."""
 
     def epoch(self, entry: Mapping[str, Any]) -> None:
         last = entry["epoch"] + 1 == self._epochs

@@ -1,4 +1,4 @@
-"""One round of training: the loop, its checkpoints, and what it leaves behind."""
+"""One round of training: the loop, its checkpoints, and its result."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from asni.training.trainer import Trainer
 
 MakePruner = Callable[[nn.Module, torch.optim.Optimizer], Pruner | None]
-"""Makes a method's pruner for one round, or nothing for a dense one."""
+"""Makes a method's pruner for one round, or None for a dense one."""
 
 
 class Round:
@@ -43,7 +43,7 @@ class Round:
     ):
         self.trainer, self.run, self.stage, self.steps, self.notes = trainer, run, stage, steps, notes
         self.fabric, self.recipe = trainer.fabric, trainer.recipe
-        # The faster order in memory for convolutions, on CPUs too; files keep the usual one.
+        # The faster memory format for convolutions, on CPUs too; files keep the default format.
         self.module = trainer.network(start).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         scaler = getattr(self.fabric.strategy.precision, "scaler", None)
         self.raw_optimizer = make_optimizer(self.module, self.recipe, fused=scaler is None)
@@ -68,7 +68,7 @@ class Round:
                 here = first + len(self.metrics) + 1
                 raise StoppedError(
                     f"stopped in epoch {here} of {end} of {self.stage}. "
-                    f"The same command resumes in epoch {here}; its work is in {self.run.directory}."
+                    f"Run the same command to resume in epoch {here}. Its files are in {self.run.directory}."
                 ) from None
         with fail_together(self.fabric):
             if self.fabric.is_global_zero:
@@ -92,12 +92,12 @@ class Round:
         bar.epoch(entry)
 
     def _seed_drop_out(self, epoch: int) -> None:
-        """Random numbers of their own for every epoch and process; none need to be kept in a checkpoint."""
+        """Seed every epoch and process separately, so that a checkpoint needs no random state."""
         numbers = np.random.SeedSequence((self.trainer.seed, epoch, self.fabric.global_rank))
         torch.manual_seed(int(numbers.generate_state(1, np.uint64)[0]))
 
     def _steps(self, epoch: int, bar: Bar) -> Tensor:
-        """Trains one epoch, or the part of it that belongs to the round; the loss of each of its global batches."""
+        """Train one epoch, or the part of it that belongs to the round; returns the loss of each global batch."""
         per_epoch, world = self.trainer.steps_per_epoch, self.fabric.world_size
         start = max(self.steps.start - epoch * per_epoch, 0)
         stop = min(self.steps.stop - epoch * per_epoch, per_epoch)
@@ -111,17 +111,17 @@ class Round:
                 self._count_skipped_step(epoch * per_epoch + step + 1 - self.steps.start)
                 bar.step()
         except AsniError:
-            # What cannot be pruned has most likely diverged before.
+            # If pruning fails, the loss has most likely diverged before.
             self._require_finite(torch.tensor(losses), epoch)
             raise
-        # Looked at once an epoch, so that a GPU never waits; the checkpoint of the epoch before is still good.
+        # Checked once an epoch, so that a GPU never waits; the checkpoint of the previous epoch is still valid.
         means = cast(Tensor, self.fabric.all_reduce(torch.stack(losses)))
         with fail_together(self.fabric):
             self._require_finite(means, epoch)
         return means
 
     def _count_skipped_step(self, done: int) -> None:
-        """A gradient scaler that skips a step hides it from the pruner, whose epochs are those of the training."""
+        """Let the pruner count a step that the gradient scaler skipped: its schedule counts epochs of data."""
         if self.pruner is not None and self.pruner.steps < done:
             with torch.no_grad():
                 self.pruner.after_step()
@@ -129,14 +129,14 @@ class Round:
     def _require_finite(self, losses: Tensor, epoch: int) -> None:
         bad = torch.nonzero(~torch.isfinite(losses))
         if len(bad):
-            kept = f" The checkpoint of the epoch before is kept in {self.run.directory}." if self.metrics else ""
+            kept = f" The checkpoint of the previous epoch is kept in {self.run.directory}." if self.metrics else ""
             raise AsniError(
                 f"the loss of {self.stage} is {float(losses[int(bad[0])])} in epoch {epoch + 1}, step "
                 f"{int(bad[0]) + 1}.{kept} Try a lower learning rate (--lr)."
             )
 
     def _accuracy(self) -> float:
-        """Percent of the test images that are recognised, over all processes."""
+        """The percentage of test images that are classified correctly, over all processes."""
         self._share_statistics()
         batches = self.trainer.dataset.test_batches(
             TEST_BATCH, rank=self.fabric.global_rank, world=self.fabric.world_size
@@ -147,7 +147,7 @@ class Round:
         return 100 * int(total) / self.trainer.dataset.info.test
 
     def _share_statistics(self) -> None:
-        """Batch norm's running statistics are those of process 0, as DDP has it before every step."""
+        """Copy batch norm's running statistics from process 0 to all, as DDP does before every step."""
         if self.fabric.world_size > 1:
             for statistics in self.module.buffers():
                 torch.distributed.broadcast(statistics, src=0)
@@ -176,9 +176,9 @@ class Round:
         try:
             self._load(checkpoint)
         except Exception as error:
-            # What another program or another version wrote can raise almost anything.
+            # A checkpoint of another program or version can raise almost anything.
             raise AsniError(
-                f"{self.run.checkpoint} does not fit this training. Remove it to train from the start again."
+                f"{self.run.checkpoint} does not match this training. Remove it to train from scratch."
             ) from error
 
     def _load(self, checkpoint: Mapping[str, Any]) -> None:
@@ -231,14 +231,14 @@ def train_step(
     *,
     weight: float = 1.0,
 ) -> Tensor:
-    """One step down the gradient of the cross-entropy; the loss before it.
+    """Take one optimiser step on the cross-entropy; returns the loss before it.
 
-    Processes that share a batch average their gradients; `weight`, this process's share of the batch relative to an
-    equal one, makes the average the gradient of the whole batch's mean.
+    Processes that share a batch average their gradients. `weight` is this process's share of the batch relative to an
+    equal share; it makes the average the gradient of the mean loss over the whole batch.
     """
     if not weight:
-        # The others wait for this process too: a blank image, in evaluation so that it leaves no statistics behind.
-        # Only the last batch of an epoch can be so short.
+        # No image is left for this process, but the others wait for it: use a blank image, in eval mode so that it
+        # does not change batch-norm statistics. Only the last batch of an epoch can be so short.
         images, labels = images.new_zeros(1, *images.shape[1:]), labels.new_zeros(1)
         model.eval()
     images, labels = fabric.to_device((images.contiguous(memory_format=torch.channels_last), labels))
@@ -252,10 +252,10 @@ def train_step(
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe, *, fused: bool = True) -> torch.optim.Optimizer:
-    """The recipe's optimiser; fused takes one kernel a step instead of several a parameter.
+    """The recipe's optimiser; `fused` runs one kernel per step instead of several per parameter.
 
-    Under a gradient scaler it must not be: when the first step is skipped, PyTorch's fused SGD goes on from a momentum
-    that was never written.
+    Do not use `fused` with a gradient scaler: if the first step is skipped, PyTorch's fused SGD continues from an
+    uninitialised momentum buffer.
     """
     training = recipe.training
     common: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay, "fused": fused}

@@ -24,7 +24,7 @@ class Trainer:
     """Trains one seed of one recipe; all its rounds share the initial values and the order of the data."""
 
     def __init__(self, experiment: Experiment, fabric: Fabric, progress: Progress, *, wait: bool = False):
-        """Where another process is training the same round, `wait` for it instead of raising an error."""
+        """If another process is training the same round, `wait` for it instead of raising an error."""
         self.experiment, self.recipe, self.seed = experiment, experiment.recipe, experiment.seed
         self.fabric, self.progress, self.wait = fabric, progress, wait
         training = self.recipe.training
@@ -34,19 +34,22 @@ class Trainer:
             self.dataset = datasets.load(self.recipe.dataset)
         self.steps_per_epoch = self.recipe.steps_per_epoch(self.dataset.info.train)
         if training.batch_size < fabric.world_size:
-            raise UsageError(f"batch_size = {training.batch_size} cannot be shared by {fabric.world_size} processes.")
+            raise UsageError(
+                f"batch_size = {training.batch_size} is too small for {fabric.world_size} processes: "
+                "each needs at least one image per step."
+            )
         self.steps = range(training.epochs * self.steps_per_epoch)
         self.method = ""
         self.rounds: dict[str, Run] = {}
         self._trained_here: set[str] = set()
 
     def begin(self, method: str) -> None:
-        """The rounds that follow belong to this method, or to one that it needs."""
+        """Start a method: the rounds that follow belong to it, or to a method that it needs."""
         self.method = method
         self.rounds.clear()
 
     def network(self, state: Mapping[str, Tensor] | None = None, *, seed: int | None = None) -> nn.Module:
-        """The recipe's network, with the seed's initial values, those of another seed, or those given."""
+        """Build the recipe's network with the seed's initial values, those of another `seed`, or those of `state`."""
         info = self.dataset.info
         torch.manual_seed(self.seed if seed is None else seed)
         model = networks.build(self.recipe.network, info.shape, info.classes, self.recipe.network_options)
@@ -56,25 +59,27 @@ class Trainer:
         return model
 
     def prunable(self, model: nn.Module) -> dict[str, Tensor]:
-        """The weights that the recipe's pruning chooses from."""
+        """The prunable weights according to the recipe."""
         return prunable(model, **self.recipe.pruning.layers)
 
     @cached_property
     def keep(self) -> int:
-        """How many of the prunable weights live when the recipe's pruning is done."""
+        """The number of prunable weights that live at the end of the recipe's schedule."""
         candidates = sum(weight.numel() for weight in self.prunable(self.network()).values())
         keep = kept(candidates, self.recipe.final_sparsity)
         if keep == 0:
-            raise UsageError(f"a sparsity of {self.recipe.final_sparsity} leaves none of {candidates:,} weights.")
+            raise UsageError(
+                f"a sparsity of {self.recipe.final_sparsity} prunes all {candidates:,} weights. Choose a lower one."
+            )
         return keep
 
     def images_in_step(self, step: int) -> int:
-        """The global batch; only the last one of a single pass over the data may be short."""
+        """The size of the global batch; only the last batch of a single pass over the data may be smaller."""
         size, images = self.recipe.training.batch_size, self.dataset.info.train
         return min(size, images - step * size) if self.steps_per_epoch == -(-images // size) else size
 
     def batches(self, epoch: int, *, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
-        """The training images and labels of one epoch, from its step `start` on."""
+        """The training images and labels of one epoch, starting at its step `start`."""
         training = self.recipe.training
         order = epoch_order(
             self.dataset.info.train, training.batch_size, self.steps_per_epoch, seed=self.seed, epoch=epoch
@@ -101,12 +106,12 @@ class Trainer:
         settings: Mapping[str, Any] | None = None,
         notes: Mapping[str, object] | None = None,
     ) -> Run:
-        """One round, unless it was finished before, and then `make_pruner` is not called.
+        """Train one round and return its run; a finished round is returned without calling `make_pruner`.
 
-        `stage` names it, and `method` says what it is part of where it is not the last round of the method `stage`.
-        `start` replaces the seed's initial values. `steps` takes a part of the training: its learning rates and its
-        data are those of these steps. A finished run with other `settings` is refused. `notes` are JSON files that the
-        run keeps, by name.
+        `stage` is the name of the round. `method` is the method it belongs to, unless it is the last round of the
+        method `stage`. `start` replaces the seed's initial values. `steps` restricts the training to these steps, with
+        their learning rates and data. A finished run with other `settings` is an error. `notes` are JSON files to save
+        with the run, by name.
         """
         run = self.experiment.run(stage, method=method, settings=settings or {})
         with ExitStack() as until_done:
@@ -125,11 +130,11 @@ class Trainer:
         return run
 
     def rounds_up_to(self, stage: str) -> list[str]:
-        """The rounds that the method took, if `stage` is its last one; else the stage alone."""
+        """All rounds of the method if `stage` is its last one, else only `stage`."""
         return [*self.rounds, stage] if stage == self.method else [stage]
 
     def adopt(self, stage: str, found: str, settings: Mapping[str, Any], notes: Mapping[str, object]) -> Run:
-        """The finished round `found` as the round `stage`: what a search has trained is not trained again."""
+        """Copy the finished round `found` to the round `stage`, so that the result of a search is not trained again."""
         run, original = self.experiment.run(stage, settings=settings), self.rounds.pop(found)
         with fail_together(self.fabric):
             if self.fabric.is_global_zero and not run.finished:
