@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,29 @@ ROOMS = (
     "cli",
 )
 """Nothing imports what stands to its right."""
+
+
+PUBLIC = (
+    "ASNI",
+    "GMP",
+    "SET",
+    "STR",
+    "Amenable",
+    "AsniError",
+    "Continuous",
+    "GradualMagnitude",
+    "Hold",
+    "Magnitude",
+    "PackError",
+    "Pruner",
+    "RigL",
+    "amenable",
+    "keep_largest",
+    "load",
+    "pack",
+    "prunable",
+    "schedules",
+)
 
 
 def room_of(file: Path) -> str:
@@ -89,12 +113,16 @@ def test_the_page_lists_the_rooms_in_their_order_and_draws_the_longest_chain() -
 
 
 @pytest.mark.parametrize("room", [room for room in ROOMS if (SOURCES / room).is_dir()])
-def test_a_room_says_what_it_promises(room: str) -> None:
+def test_a_room_has_a_docstring_and_a_mirror_among_the_tests(room: str) -> None:
     assert ast.get_docstring(ast.parse((SOURCES / room / "__init__.py").read_text()))
-    assert (Path(__file__).parent / room).is_dir(), "the tests mirror the rooms"
+    assert (Path(__file__).parent / room).is_dir()
 
 
 def test_every_public_name_is_there() -> None:
-    assert asni.__all__ == sorted(asni.__all__)
-    for name in asni.__all__:
+    assert asni.__all__ == sorted(PUBLIC)
+    for name in PUBLIC:
         assert getattr(asni, name) is not None
+    assert asni.__version__ == version("asni")
+    assert asni.schedules.Polynomial(0.8)(100, 10) == 0.8
+    with pytest.raises(AttributeError):
+        asni.plug  # type: ignore[attr-defined]  # noqa: B018

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from asni.errors import AsniError
-from asni.files import read_checkpoint, read_json, write_checkpoint, write_tensors, write_text
+from asni.files import read_checkpoint, write_checkpoint, write_tensors, write_text
 from tests.full_disk import no_file_larger_than
 
 
@@ -35,14 +35,6 @@ def test_a_checkpoint_that_was_cut_is_refused(tmp_path: Path, length: int) -> No
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(AsniError, match=rf"{path}.*damaged"):
         read_checkpoint(path)
-
-
-@pytest.mark.parametrize("content", ["", "{", "[1]", "3"])
-def test_what_is_not_a_json_object_is_refused(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "request.json"
-    path.write_text(content)
-    with pytest.raises(AsniError, match=rf"cannot read {path}"):
-        read_json(path)
 
 
 def test_a_link_stays_and_what_it_points_to_is_written(tmp_path: Path) -> None:

@@ -55,16 +55,6 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-        if not isinstance(content, dict):
-            raise ValueError("it is not a JSON object")
-    except (OSError, ValueError) as error:
-        raise AsniError(f"cannot read {path}: {error}. Remove its directory to train again.") from error
-    return content
-
-
 def write_tensors(path: Path, tensors: "Mapping[str, Tensor]") -> None:
     from safetensors import SafetensorError
     from safetensors.torch import save_file

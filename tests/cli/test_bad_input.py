@@ -88,3 +88,20 @@ def test_a_file_where_the_runs_should_go(command: Command, tmp_path: Path, comma
     assert answer.status == 1
     assert answer.err.startswith("asni: ")
     assert f"directory {tmp_path / 'file'}" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["compare", "digits-fc", "--seed", "1", "--seeds", "5"], "--seed and --seeds"),
+        (["compare", "digits-fc", "--seed", str(2**32)], "4294967295"),
+        (["train", "--from", "net.asni", "--score", "lamp"], "--score"),
+        (["train", "--from", "net.asni", "--sparsity", "0.9"], "--sparsity"),
+        (["compare", "digits-fc", "--score", "lamp", "--methods", "asni-1,snip"], "snip does not support score"),
+    ],
+)
+def test_options_that_contradict_each_other(command: Command, tmp_path: Path, arguments: list[str], said: str) -> None:
+    answer = command(*arguments, "--out", str(tmp_path / "runs"))
+    assert answer.status == 2
+    assert said in answer.err
+    assert not (tmp_path / "runs").exists()

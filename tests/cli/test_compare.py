@@ -37,13 +37,13 @@ def test_json_has_a_row_for_each_method_and_seed(command: Command, out: Path) ->
 
 
 def test_each_run_trained_in_this_call_says_how_many_are_left(command: Command, tmp_path: Path) -> None:
-    asked = ["compare", "digits-fc", *SHORT, "--out", str(tmp_path), "--seeds", "2"]
-    command(*asked, "--methods", "dense", "--seed", "0")
-    answer = command(*asked, "--methods", "dense,asni-2,asni-1")
-    done = re.findall(r"^(?:.*): accuracy .*\[(\d) of 6 runs done, about \d+ s left\]$", answer.err, re.MULTILINE)
+    asked = ["compare", "digits-fc", *SHORT, "--out", str(tmp_path), "--methods"]
+    command(*asked, "dense", "--seed", "0")
+    answer = command(*asked, "dense,asni-2,asni-1", "--seeds", "2")
+    done = re.findall(r"^(?:.*): accuracy .*\[(\d) of 6 runs done(?:, about \d+ s left)?\]$", answer.err, re.MULTILINE)
     # ASNI-II begins with ASNI-I, so that both are finished together.
     assert done == ["3", "3", "4", "6", "6"]
-    again = command(*asked, "--methods", "dense,asni-2,asni-1")
+    again = command(*asked, "dense,asni-2,asni-1", "--seeds", "2")
     assert "already done" in again.err
     assert "runs done" not in again.err
 
@@ -89,7 +89,7 @@ def test_runs_are_those_of_the_other_commands(command: Command, out: Path) -> No
 def test_seeds_side_by_side_are_the_seeds_one_after_another(command: Command, out: Path, tmp_path: Path) -> None:
     asked = ["--methods", "snip,dense", "--seeds", "2", "--json"]
     answer = command("compare", "digits-fc", *SHORT, *asked, "--jobs", "2", "--out", str(tmp_path))
-    assert "4 of 4 runs done, about 0 s left" in answer.err
+    assert "[4 of 4 runs done]" in answer.err
     together = json.loads(answer.out)
     alone = json.loads(compare(command, out, *asked))
     costs = {"seconds", "directory"}

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from asni.errors import AsniError
-from asni.studies.side_by_side import threads_each
+from asni.studies.parallel import threads_each
 from tests.cli.calling import Command
 
 RECIPE = """

@@ -11,7 +11,7 @@ from asni.methods.grasp import first_of_each_class, grasp
 from asni.methods.random_mask import random_mask
 from asni.methods.snip import snip
 from asni.methods.synflow import synflow_masks
-from asni.pruning import scores
+from asni.pruning import saliency
 from asni.pruning.layers import prunable
 from asni.pruning.masks import count
 from tests.methods.small_recipe import small_recipe
@@ -21,7 +21,7 @@ from tests.training.training_setup import trainer as small_trainer
 def test_snip_keeps_the_largest_scores_of_the_first_batch(tmp_path: Path) -> None:
     trainer = small_trainer(tmp_path, small_recipe())
     masks = snip(trainer).masks
-    sensitivity = scores.snip(trainer.network(), *next(trainer.batches(epoch=0)))
+    sensitivity = saliency.snip(trainer.network(), *next(trainer.batches(epoch=0)))
     kept = torch.cat([sensitivity[name][lives] for name, lives in masks.items()])
     gone = torch.cat([sensitivity[name][~lives] for name, lives in masks.items()])
     assert kept.min() >= gone.max()
@@ -30,7 +30,7 @@ def test_snip_keeps_the_largest_scores_of_the_first_batch(tmp_path: Path) -> Non
 def test_grasp_removes_the_largest_scores(tmp_path: Path) -> None:
     trainer = small_trainer(tmp_path, small_recipe())
     masks = grasp(trainer).masks
-    flow = scores.grasp(trainer.network(), *first_of_each_class(trainer, 10))
+    flow = saliency.grasp(trainer.network(), *first_of_each_class(trainer, 10))
     kept = torch.cat([flow[name][lives] for name, lives in masks.items()])
     gone = torch.cat([flow[name][~lives] for name, lives in masks.items()])
     assert kept.max() <= gone.min()

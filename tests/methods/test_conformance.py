@@ -75,7 +75,7 @@ def test_a_layer_that_the_recipe_excludes_stays_dense(method: str, shared: Path)
 def test_a_score_and_a_floor_are_used_or_refused(method: str, shared: Path) -> None:
     recipe = small_recipe("fading", score="lamp", floor=3)
     trainer = small_trainer(shared / "ranked", recipe)
-    if not METHODS[method].ranks:
+    if not METHODS[method].accepts_score:
         with pytest.raises(UsageError, match=f"^{method} .*score.*floor"):
             METHODS[method].train(trainer)
     elif method != "dense":

@@ -1,7 +1,7 @@
 """What decides which weights live besides their magnitude: a score, and a floor for every layer."""
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -15,7 +15,8 @@ from asni.methods.asni import ASNI
 from asni.pruning.gradual import GradualMagnitude
 from asni.pruning.masks import count, floor_counts, keep_largest
 from asni.pruning.schedules import Step
-from asni.pruning.scores import lamp
+from asni.pruning.scores import SCORES, lamp
+from asni.recipes.recipe import Score as ScoreName
 from tests.training.training_by_hand import two_layers, weights
 
 # Few distinct values, so that most examples are full of ties.
@@ -125,3 +126,7 @@ def test_a_floor_that_cannot_be_kept_is_refused_with_the_numbers_and_leaves_the_
 def test_a_floor_that_is_neither_a_fraction_nor_a_number_is_refused(floor: float) -> None:
     with pytest.raises(UsageError, match=f"floor.* {floor}"):
         keep_largest({"a": torch.ones(4)}, 2, floor=floor)
+
+
+def test_a_recipe_knows_every_score_by_name() -> None:
+    assert get_args(ScoreName) == tuple(SCORES)

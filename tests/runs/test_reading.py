@@ -147,7 +147,7 @@ def test_metrics_that_cannot_be_read_are_named(tmp_path: Path, content: bytes | 
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     write_result(tmp_path, note="mine")
     found = reading.result(tmp_path)
-    assert found == {**FINISHED, "rounds": ["dense"], "note": "mine"}
+    assert found == {**FINISHED, "note": "mine"}
     assert [type(found[key]) for key in ("nonzeros", "steps", "accuracy")] == [int, int, float]
 
 

@@ -1,5 +1,6 @@
 """Methods side by side, and what they cost."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ import pytest
 from asni.errors import AsniError, UsageError
 from asni.methods import METHODS
 from asni.recipes import load
-from asni.studies.comparison import chosen_methods, rows, summary, table
-from asni.studies.executors import Here, train_missing
+from asni.studies.comparison import chosen_methods, rows, summary, summary_table
+from asni.studies.executors import InProcess, train_missing
 from asni.studies.study import Study
 
 SMALL = load("digits-fc").override(epochs=2, steps_per_epoch=4, sparsity=0.5)
@@ -17,7 +18,7 @@ SMALL = load("digits-fc").override(epochs=2, steps_per_epoch=4, sparsity=0.5)
 
 def compared(root: Path, methods: list[str]) -> list[dict[str, Any]]:
     study = Study({"digits-fc": SMALL}, [3], methods, "fp32", root)
-    assert not train_missing(study, Here("cpu"))
+    assert not train_missing(study, InProcess("cpu"))
     return rows(study)
 
 
@@ -39,6 +40,17 @@ def test_the_records_know_how_many_trainings_a_method_takes(tmp_path: Path) -> N
     assert {row["method"]: row["trainings"] for row in compared(tmp_path, known)} == {
         name: METHODS[name].trainings for name in known
     }
+
+
+def test_a_run_of_an_earlier_version_that_did_not_record_its_trainings_is_named(tmp_path: Path) -> None:
+    compared(tmp_path, ["asni-1", "asni-2"])
+    for path in tmp_path.rglob("result.json"):
+        result = json.loads(path.read_text())
+        del result["rounds"]
+        path.write_text(json.dumps(result))
+    assert [row["trainings"] for row in compared(tmp_path, ["asni-1"])] == [1]
+    with pytest.raises(AsniError, match="seed-3/asni-2 is from an earlier version"):
+        compared(tmp_path, ["asni-2"])
 
 
 def test_sparse_methods_end_at_the_same_nonzeros(tmp_path: Path) -> None:
@@ -86,7 +98,7 @@ def test_a_line_is_the_mean_of_its_seeds() -> None:
 
 def test_a_search_that_takes_another_number_of_trainings_with_each_seed_is_shown_by_their_mean() -> None:
     searched = [{**row("str", 80.0, seed), "trainings": trainings} for seed, trainings in enumerate((3, 4, 3))]
-    shown = table([*searched, row("gmp", 70.0, 0), row("gmp", 70.0, 1)])
+    shown = summary_table([*searched, row("gmp", 70.0, 0), row("gmp", 70.0, 1)])
     column = shown.headings.index("trainings")
     assert [cells[column] for cells in shown.cells] == ["3.3", "1"]
 
@@ -97,10 +109,12 @@ def test_one_seed_has_no_spread() -> None:
 
 
 def test_a_difference_from_the_paper_is_shown_on_the_papers_recipe_alone() -> None:
-    here = table([row("snip", 70.0, recipe="imagenet-resnet50-80"), row("set", 70.0, recipe="imagenet-resnet50-80")])
+    here = summary_table(
+        [row("snip", 70.0, recipe="imagenet-resnet50-80"), row("set", 70.0, recipe="imagenet-resnet50-80")]
+    )
     assert here.headings[-2:] == ["paper's ImageNet %", "difference"]
     assert [cells[-2:] for cells in here.cells] == [["-", "-"], ["69.29", "+0.71"]]
-    elsewhere = table([row("snip", 70.0)])
+    elsewhere = summary_table([row("snip", 70.0)])
     assert "difference" not in elsewhere.headings
     assert elsewhere.rows[0]["difference"] is None
     assert elsewhere.notes[0] == "recipe: mnist-fc"

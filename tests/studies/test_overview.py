@@ -9,14 +9,13 @@ import pytest
 from rich.console import Console
 
 from asni.recipes import load
-from asni.runs import names
-from asni.studies.overview import Overview, Standing, seconds_left, standing
-from asni.studies.study import Study, Task
+from asni.runs import names, reading
+from asni.studies.overview import Overview, RunProgress, progress_of, seconds_left
+from asni.studies.study import PlannedRun, Study
 
 
-def run(done: int, *, seconds: float = 2.0, recipe: str = "mnist-fc", epochs: int = 10, rounds: int = 1) -> Standing:
-    entries = [{"epoch": epoch, "seconds": seconds} for epoch in range(done)]
-    return Standing(recipe, rounds, epochs, entries, finished=done == epochs)
+def run(done: int, *, seconds: float = 2.0, recipe: str = "mnist-fc", epochs: int = 10, rounds: int = 1) -> RunProgress:
+    return RunProgress(recipe, rounds, epochs, done * (seconds,), finished=done == epochs)
 
 
 def test_what_is_left_costs_what_the_epochs_so_far_have_cost() -> None:
@@ -47,63 +46,64 @@ def study(root: Path, *methods: str) -> Study:
     return Study({"digits-fc": load("digits-fc").override(epochs=3)}, [0], methods, "fp32", root)
 
 
-def write_epochs(task: Task, epochs: int) -> None:
-    task.run.directory.mkdir(parents=True, exist_ok=True)
+def write_epochs(planned: PlannedRun, epochs: int) -> None:
+    planned.run.directory.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps({"epoch": epoch, "seconds": 1.5}) for epoch in range(epochs)]
-    (task.run.directory / names.METRICS).write_text("\n".join(lines))
+    (planned.run.directory / names.METRICS).write_text("\n".join(lines))
 
 
-def finish(task: Task) -> None:
-    write_epochs(task, 3)
+def finish(planned: PlannedRun) -> None:
+    write_epochs(planned, 3)
     numbers = dict.fromkeys(("seed", "epochs", "steps", "sparsity", "total_sparsity", "seconds"), 0)
-    result = {"stage": task.method.name, "accuracy": 90.0, "nonzeros": 2920, **numbers}
-    (task.run.directory / names.RESULT).write_text(json.dumps(result))
+    result = {"stage": planned.method.name, "accuracy": 90.0, "nonzeros": 2920, **numbers}
+    (planned.run.directory / names.RESULT).write_text(json.dumps(result))
 
 
 def test_a_run_is_read_from_its_directory(tmp_path: Path) -> None:
-    first, second = study(tmp_path, "dense", "asni-1").tasks
+    first, second = study(tmp_path, "dense", "asni-1").runs
     write_epochs(first, 1)
-    assert (len(standing(first).entries), standing(first).epochs_left, standing(first).finished) == (1, 2, False)
-    assert standing(second).epochs_left == 3
+    progress = progress_of(first)
+    assert (len(progress.seconds), progress.epochs_left, progress.finished) == (1, 2, False)
+    assert progress_of(second).epochs_left == 3
 
 
 @pytest.mark.parametrize("damage", ['{"epoch": 0', "[]", '{"epoch": 0}', '{"seconds": null}', "\xff"])
 def test_damaged_metrics_are_not_shown_and_stop_nothing(tmp_path: Path, damage: str) -> None:
-    [task] = study(tmp_path, "dense").tasks
-    task.run.directory.mkdir(parents=True)
-    (task.run.directory / names.METRICS).write_text(damage, encoding="latin-1")
-    assert standing(task).entries == []
+    [planned] = study(tmp_path, "dense").runs
+    planned.run.directory.mkdir(parents=True)
+    (planned.run.directory / names.METRICS).write_text(damage, encoding="latin-1")
+    assert progress_of(planned).seconds == ()
 
 
 def test_metrics_are_parsed_again_only_when_they_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [task] = study(tmp_path, "dense").tasks
-    parsed: list[bytes] = []
-    parse = json.loads
+    [planned] = study(tmp_path, "dense").runs
+    read: list[Path] = []
+    metrics = reading.metrics
 
-    def seen(text: bytes) -> Any:
-        parsed.append(text)
-        return parse(text)
+    def seen(run: Path) -> Any:
+        read.append(run)
+        return metrics(run)
 
-    monkeypatch.setattr("asni.studies.overview.json.loads", seen)
+    monkeypatch.setattr(reading, "metrics", seen)
     looks = []
     for epochs in (1, 2):
-        write_epochs(task, epochs)
-        looks += [len(standing(task).entries) for _ in range(3)]
+        write_epochs(planned, epochs)
+        looks += [len(progress_of(planned).seconds) for _ in range(3)]
     assert looks == [1, 1, 1, 2, 2, 2]
-    assert len(parsed) == 1 + 2
+    assert len(read) == 2
 
 
 def overview(asked: Study, text: io.StringIO, *, terminal: bool = False) -> Overview:
-    return Overview(asked.tasks, console=Console(file=text, force_terminal=terminal, width=200))
+    return Overview(asked.runs, console=Console(file=text, force_terminal=terminal, width=200))
 
 
 def test_each_run_is_listed_once_when_it_is_finished_and_not_if_it_was_before(tmp_path: Path) -> None:
     asked = study(tmp_path, "dense", "asni-1", "asni-2")
-    finish(asked.tasks[0])
+    finish(asked.runs[0])
     text = io.StringIO()
     with overview(asked, text) as shown:
         shown.list_finished()
-        finish(asked.tasks[1])
+        finish(asked.runs[1])
         shown.list_finished()
         shown.list_finished()
     assert text.getvalue() == (
@@ -114,7 +114,7 @@ def test_each_run_is_listed_once_when_it_is_finished_and_not_if_it_was_before(tm
 @pytest.mark.parametrize("terminal", [False, True])
 def test_a_run_in_progress_is_shown_by_the_last_line_of_its_log(tmp_path: Path, terminal: bool) -> None:
     asked = study(tmp_path, "dense", "asni-1")
-    running, waiting = asked.tasks
+    running, waiting = asked.runs
     write_epochs(running, 1)
     running.log.write_text("dense: epoch 1/3  loss 2.0\ndense: epoch 2/3  loss 1.0\n\n")
     text = io.StringIO()
@@ -128,5 +128,5 @@ def test_a_run_in_progress_is_shown_by_the_last_line_of_its_log(tmp_path: Path, 
 
 def test_a_method_whose_rounds_are_not_known_makes_the_time_left_a_lower_bound(tmp_path: Path) -> None:
     asked = study(tmp_path, "dense", "lottery")
-    finish(asked.tasks[0])
+    finish(asked.runs[0])
     assert "more than 4 s left" in str(overview(asked, io.StringIO()))

@@ -11,13 +11,21 @@ import pytest
 from asni.recipes import load
 from asni.runs import names
 from asni.studies.overview import Overview
-from asni.studies.side_by_side import SideBySide
+from asni.studies.parallel import Parallel
 from asni.studies.study import Study
 from tests.cli.calling import Command
 
 submitit = pytest.importorskip("submitit")
 
 from asni.studies.slurm import Slurm  # noqa: E402
+
+PATH = os.environ["PATH"].split(os.pathsep)
+
+
+@pytest.fixture(autouse=True)
+def _no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests must not submit anything where there is a cluster."""
+    monkeypatch.setenv("PATH", os.pathsep.join(each for each in PATH if not (Path(each) / "srun").exists()))
 
 
 def study(root: Path, *methods: str, epochs: int = 1) -> Study:
@@ -27,28 +35,28 @@ def study(root: Path, *methods: str, epochs: int = 1) -> Study:
 
 def test_each_run_is_submitted_and_a_failure_leaves_the_others(tmp_path: Path) -> None:
     asked = study(tmp_path, "asni-1", "asni-2", "dense")
-    dense = asked.tasks[2]
+    dense = asked.runs[2]
     dense.run.directory.mkdir(parents=True)
     dense.run.checkpoint.write_bytes(b"not a checkpoint")
-    launch = Slurm(tmp_path / "slurm", "cpu", partition="gpu", cluster="local")
-    failures = SideBySide(2, launch).run(asked.tasks, Overview(asked.tasks, quiet=True))
+    launch = Slurm(tmp_path / "slurm", "cpu", partition="gpu")
+    failures = Parallel(2, launch).run(asked.runs, Overview(asked.runs, quiet=True))
     assert list(failures) == [dense]
     assert str(dense.run.checkpoint) in failures[dense]
-    assert all(task.run.finished for task in asked.tasks[:2])
+    assert all(planned.run.finished for planned in asked.runs[:2])
 
 
 def test_a_preempted_run_is_queued_again_and_resumes(tmp_path: Path) -> None:
-    [task] = study(tmp_path, "asni-1", epochs=400).tasks
-    [job] = Slurm(tmp_path / "slurm", "cpu", cluster="local")([task], 1)
-    wait_until(lambda: (task.run.directory / names.METRICS).exists())
+    [planned] = study(tmp_path, "asni-1", epochs=400).runs
+    [job] = Slurm(tmp_path / "slurm", "cpu")([planned], 1)
+    wait_until(lambda: (planned.run.directory / names.METRICS).exists())
     # What Slurm does: the signal goes to the process that waits for the training, a child of submitit's controller.
     controller = int(job.job.job_id)
     [waiting] = Path(f"/proc/{controller}/task/{controller}/children").read_text().split()
     os.kill(int(waiting), signal.SIGUSR2)
     wait_until(lambda: job.poll() is not None)
     assert job.poll() == 0
-    assert task.run.finished
-    assert "resuming after step" in task.log.read_text()
+    assert planned.run.finished
+    assert "resuming after step" in planned.log.read_text()
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
@@ -63,6 +71,7 @@ def test_on_the_command_line(command: Command, tmp_path: Path) -> None:
     answer = command(*asked, "--executor", "slurm", "--slurm-partition", "gpu", "--out", str(tmp_path))
     assert answer.status == 0, answer.err
     assert answer.out.splitlines()[1].split()[0] == "dense"
+    assert any((tmp_path / "slurm").iterdir()), "submitit keeps its logs there"
 
 
 @pytest.mark.parametrize("option", ["gres", "=gpu", ""])
@@ -81,8 +90,8 @@ def test_slurm_gets_a_job_array_that_may_be_requeued(tmp_path: Path, monkeypatch
         (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    tasks = study(tmp_path, "dense", "asni-1", "gmp").tasks
-    jobs = Slurm(tmp_path / "slurm", partition="gpu", minutes=60, options={"gres": "gpu:1"})(tasks, 2)
+    runs = study(tmp_path, "dense", "asni-1", "gmp").runs
+    jobs = Slurm(tmp_path / "slurm", partition="gpu", minutes=60, options={"gres": "gpu:1"})(runs, 2)
     asked = {line for line in (tmp_path / "submitted.sh").read_text().splitlines() if line.startswith("#SBATCH")}
     wanted = ["array=0-2%2", "partition=gpu", "time=60", "gres=gpu:1", "requeue"]
     assert asked >= {f"#SBATCH --{option}" for option in wanted}

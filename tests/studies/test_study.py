@@ -7,7 +7,7 @@ import pytest
 from asni.errors import AsniError, UsageError
 from asni.methods import METHODS
 from asni.recipes import Recipe, load
-from asni.studies.executors import Here, train_missing
+from asni.studies.executors import InProcess, train_missing
 from asni.studies.study import Study
 
 SHORT = load("digits-fc").override(epochs=1, steps_per_epoch=3)
@@ -20,21 +20,22 @@ def study(root: Path, *methods: str, recipe: Recipe = SHORT, seeds: int = 1) -> 
 def test_it_is_every_method_on_every_seed_of_every_recipe(tmp_path: Path) -> None:
     recipes = {"digits-fc": SHORT, "mnist-fc": load("mnist-fc")}
     asked = Study(recipes, [0, 4], ["dense", "snip"], "bf16", tmp_path)
-    assert [str(task.run.directory.relative_to(tmp_path)) for task in asked.tasks] == [
+    assert [str(planned.run.directory.relative_to(tmp_path)) for planned in asked.runs] == [
         f"{recipe}/seed-{seed}/{method}"
         for recipe in ("digits-fc--epochs-1--steps-per-epoch-3", "mnist-fc")
         for seed in (0, 4)
         for method in ("dense", "snip")
     ]
-    assert {task.run.request["precision"] for task in asked.tasks} == {"bf16"}
+    assert {planned.run.request["precision"] for planned in asked.runs} == {"bf16"}
 
 
 def test_only_what_is_missing_is_trained(tmp_path: Path) -> None:
-    assert train_missing(study(tmp_path, "dense"), Here("cpu")) == {}
+    assert train_missing(study(tmp_path, "dense"), InProcess("cpu")) == {}
     both = study(tmp_path, "dense", "snip")
-    assert [task.method.name for task in both.missing()] == ["snip"]
-    assert train_missing(both, Here("cpu")) == {}
+    assert [planned.method.name for planned in both.missing()] == ["snip"]
+    assert train_missing(both, InProcess("cpu")) == {}
     assert both.missing() == []
+    assert train_missing(both, InProcess("cpu")) is None
 
 
 def test_two_recipes_of_one_name_would_share_directories(tmp_path: Path) -> None:
@@ -44,29 +45,30 @@ def test_two_recipes_of_one_name_would_share_directories(tmp_path: Path) -> None
 
 def test_a_run_that_fails_is_named_and_the_others_are_trained_but_for_those_that_need_it(tmp_path: Path) -> None:
     asked = study(tmp_path, "dense", "magnitude-retrain", "snip")
-    with asked.tasks[0].run.locked():
-        failures = train_missing(asked, Here("cpu"))
-    assert [str(task) for task in failures] == [
+    with asked.runs[0].run.locked():
+        failures = train_missing(asked, InProcess("cpu"))
+    assert failures is not None
+    assert [str(planned) for planned in failures] == [
         "digits-fc--epochs-1--steps-per-epoch-3 seed 0 dense",
         "digits-fc--epochs-1--steps-per-epoch-3 seed 0 magnitude-retrain",
     ]
     dense, retrained = failures.values()
-    assert str(asked.tasks[0].run.directory) in dense
+    assert str(asked.runs[0].run.directory) in dense
     assert "needs dense" in retrained
-    assert asked.tasks[2].run.finished
+    assert asked.runs[2].run.finished
 
 
 def test_a_run_that_is_alone_fails_with_its_own_error(tmp_path: Path) -> None:
     asked = study(tmp_path, "dense")
-    run = asked.tasks[0].run
+    run = asked.runs[0].run
     with run.locked(), pytest.raises(AsniError, match=f"another process .*{run.directory}"):
-        train_missing(asked, Here("cpu"))
+        train_missing(asked, InProcess("cpu"))
 
 
 def test_a_request_that_cannot_be_fulfilled_ends_the_study_at_once(tmp_path: Path) -> None:
     asked = study(tmp_path, "dense", "snip", recipe=SHORT.override(batch_size=1501))
     with pytest.raises(UsageError, match="1501"):
-        train_missing(asked, Here("cpu"))
+        train_missing(asked, InProcess("cpu"))
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 import asni
 from asni.cli import app
-from asni.files import read_json, read_tensors
+from asni.files import read_tensors
 from asni.methods import METHODS
+from asni.runs.reading import json_object
 
 DENSE, SPARSE = Path("small/seed-0/dense"), Path("small/seed-0/asni-1")
 SOURCES = str(Path(asni.__file__).parents[1])
@@ -113,7 +114,7 @@ def test_two_processes_train_as_one_does(tmp_path: Path, batch_size: int) -> Non
     assert messages.count("epoch 1/1") == 1
     one, two = (read_tensors(tmp_path / name / DENSE / "weights.safetensors") for name in ("one", "two"))
     torch.testing.assert_close(two, one, rtol=1e-4, atol=1e-6)
-    first, second = (read_json(tmp_path / name / DENSE / "result.json") for name in ("one", "two"))
+    first, second = (json_object(tmp_path / name / DENSE / "result.json") for name in ("one", "two"))
     assert first["accuracy"] == second["accuracy"]
 
 
@@ -150,7 +151,7 @@ def test_a_killed_process_ends_the_training_and_the_same_command_resumes_it_bit_
 
     for file in ("weights.safetensors", "mask.safetensors"):
         assert (tmp_path / "killed" / SPARSE / file).read_bytes() == (tmp_path / "unhurt" / SPARSE / file).read_bytes()
-    assert read_json(tmp_path / "killed" / SPARSE / "result.json")["nonzeros"] == 34 + 295, (
+    assert json_object(tmp_path / "killed" / SPARSE / "result.json")["nonzeros"] == 34 + 295, (
         "all but the weights, and a tenth of these"
     )
 

@@ -105,6 +105,18 @@ def test_a_directory_with_another_request_is_refused_by_the_difference(investiga
         METHODS["dense"].train(trainer(investigation, other))
 
 
+def test_a_request_of_an_earlier_version_gets_the_defaults_of_what_it_does_not_say(investigation: Path) -> None:
+    path = experiment(investigation).run("dense").directory / "request.json"
+    request = json.loads(path.read_text())
+    earlier = {key: value for key, value in request.items() if key not in ("method", "settings")}
+    earlier["recipe"]["pruning"] = {"sparsity": 0.95, "beta": 0.5}
+    path.write_text(json.dumps(earlier))
+    try:
+        assert experiment(investigation).run("dense", settings={}).finished
+    finally:
+        path.write_text(json.dumps(request))
+
+
 def test_a_second_process_in_the_same_directory_is_refused(tmp_path: Path) -> None:
     run = experiment(tmp_path).run("dense")
     with run.locked(), pytest.raises(AsniError, match=f"another process .*{run.directory}"):

@@ -10,6 +10,7 @@ from asni.cli.grouping import Group
 from asni.recipes.recipe import Overrides
 
 RUNS = Path("runs")
+MOST_SEED = 2**32 - 1
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or a .toml file.")]
 OptionalRecipe = Annotated[
@@ -17,7 +18,7 @@ OptionalRecipe = Annotated[
     typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or a .toml file. Optional with --from."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the initial values and the data order.")]
+Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of the initial values and the data order.")]
 Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds to train, starting from 0.")]
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="The device to train on.")]
 Devices = Annotated[int, typer.Option(min=1, help="Number of devices that train one network, one process each.")]

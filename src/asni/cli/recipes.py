@@ -5,7 +5,7 @@ from dataclasses import asdict
 from asni.cli.grouping import with_options
 from asni.cli.options import AsJson, Changes, RecipeName
 from asni.cli.output import print_json, print_table
-from asni.methods import METHODS
+from asni.methods import METHODS, TASKS
 from asni.recipes import SIZES, load
 from asni.studies.plan import outline
 from asni.studies.plan import plan as make_plan
@@ -62,7 +62,7 @@ def methods(as_json: AsJson = False) -> None:
         ],
         names=(True, True, True, False, False, False),
     )
-    print("task 1: an accurate sparse network. task 2: a sparse network that can be trained from its initialisation.")
+    print(TASKS)
     print("ImageNet %: top-1 accuracy in the paper, for ResNet-50 with 80 % of its parameters pruned.")
 
 

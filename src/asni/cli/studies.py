@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
+from asni.cli.executor_options import Execution
 from asni.cli.grouping import with_options
 from asni.cli.options import (
+    MOST_SEED,
     RUNS,
     AsJson,
     Changes,
@@ -19,7 +21,7 @@ from asni.cli.options import (
     Seeds,
 )
 from asni.cli.output import show
-from asni.cli.where import Where
+from asni.errors import UsageError
 from asni.methods import VARIANTS
 from asni.recipes import load
 from asni.studies import comparison, investigation, reproduction
@@ -33,7 +35,7 @@ from asni.training.processes import rank
 def investigate(
     recipe: RecipeName,
     changes: Changes,
-    where: Where,
+    execution: Execution,
     seed: Seed = 0,
     precision: PrecisionName = "fp32",
     out: Root = RUNS,
@@ -44,14 +46,14 @@ def investigate(
     Example: asni investigate digits-fc
     """
     study = Study({recipe: load(recipe).override(**changes)}, [seed], VARIANTS, precision, out)
-    failures = _train(study, where.executor_for(out))
+    failures = _train(study, execution.executor_for(out))
     if rank() > 0:
         return
     if failures:
         raise failure(failures)
     [experiment] = study.experiments(recipe)
     figures = investigation.draw_figures(experiment.home)
-    show(investigation.table(experiment), [], as_json=as_json)
+    show(investigation.table(study), [], as_json=as_json)
     if not as_json:
         print(f"runs:    {experiment.home}")
         print(f"figures: {figures}")
@@ -60,7 +62,7 @@ def investigate(
 @with_options
 def reproduce(
     changes: Length,
-    where: Where,
+    execution: Execution,
     rows: Annotated[
         list[str] | None,
         typer.Argument(
@@ -83,7 +85,7 @@ def reproduce(
     check_formats(save or [])
     recipes = {name: load(name).override(**changes) for name in reproduction.chosen_rows(rows or [])}
     study = Study(recipes, range(seeds), VARIANTS, precision, out)
-    failures = _train(study, where.executor_for(out))
+    failures = _train(study, execution.executor_for(out))
     if rank() > 0:
         return
     show(reproduction.table(study), save or [], as_json=as_json)
@@ -95,12 +97,14 @@ def reproduce(
 def compare(
     recipe: RecipeName,
     changes: Changes,
-    where: Where,
+    execution: Execution,
     methods: Annotated[
         str | None, typer.Option(help="Comma-separated names from `asni methods`. Default: all.")
     ] = None,
-    seeds: Seeds = 1,
-    seed: Annotated[int | None, typer.Option(min=0, help="Train only this seed, instead of --seeds.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Number of seeds to train, starting from 0. Default: 1.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Train only this seed.")] = None,
     precision: PrecisionName = "fp32",
     out: Root = RUNS,
     save: Save = None,
@@ -114,20 +118,21 @@ def compare(
     """
     check_formats(save or [])
     asked = {recipe: load(recipe).override(**changes)}
-    chosen_seeds = range(seeds) if seed is None else [seed]
+    if None not in (seed, seeds):
+        raise UsageError("--seed and --seeds cannot be combined. Leave out one of them.")
+    chosen_seeds = range(seeds or 1) if seed is None else [seed]
     study = Study(asked, chosen_seeds, comparison.chosen_methods(methods), precision, out)
-    failures = _train(study, where.executor_for(out))
+    failures = _train(study, execution.executor_for(out))
     if rank() > 0:
         return
     if rows := comparison.rows(study):
-        show(comparison.table(rows), save or [], as_json=as_json, rows=rows)
+        show(comparison.table(study), save or [], as_json=as_json, rows=rows)
     if failures:
         raise failure(failures)
 
 
 def _train(study: Study, executor: Executor) -> Failures:
-    if not study.missing():
-        if rank() == 0:
-            print(f"already done: nothing to train, showing the results in {study.root}", file=sys.stderr)
-        return {}
-    return train_missing(study, executor)
+    failures = train_missing(study, executor)
+    if failures is None and rank() == 0:
+        print(f"already done: nothing to train, showing the results in {study.root}", file=sys.stderr)
+    return failures or {}

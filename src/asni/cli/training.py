@@ -24,6 +24,7 @@ from asni.methods import METHODS
 from asni.recipes import Recipe, load
 from asni.runs.run import Experiment
 from asni.studies import investigation
+from asni.studies.tables import Table
 from asni.training.processes import make_fabric, rank
 
 
@@ -57,9 +58,10 @@ def train(
 
     if method not in METHODS:
         raise unknown("method", method, METHODS)
-    if start is not None and (method != "asni-1" or changes["sparsity"] is not None):
+    pruning = any(changes[key] is not None for key in ("sparsity", "score"))
+    if start is not None and (method != "asni-1" or pruning):
         raise UsageError(
-            "--from trains the weights of the file without further pruning: leave out --method and --sparsity."
+            "--from trains the weights of the file without further pruning: leave out --method, --sparsity and --score."
         )
     asked = _recipe(recipe, start, trust_code).override(**changes)
     experiment = Experiment(asked, seed, precision, out)
@@ -71,7 +73,7 @@ def train(
     if as_json:
         print_json({**run.result, "directory": str(run.directory)})
     else:
-        show(investigation.table(experiment, (run.result["stage"],)), [], as_json=False)
+        show(Table([investigation.row(run)], investigation.COLUMNS), [], as_json=False)
         print(f"weights, masks and metrics: {run.directory}")
 
 

@@ -72,8 +72,8 @@ class InMemory:
         draws: CropFlip | None,
     ) -> Iterator[tuple[Tensor, Tensor]]:
         images, labels = data
-        together = max(1, CHUNK_BYTES // (4 * images[0].size * batch_size))
-        for chunk in (parts[first : first + together] for first in range(0, len(parts), together)):
+        batches_per_chunk = max(1, CHUNK_BYTES // (4 * images[0].size * batch_size))
+        for chunk in (parts[first : first + batches_per_chunk] for first in range(0, len(parts), batches_per_chunk)):
             positions = np.concatenate([np.arange(part.start, part.stop) for part in chunk])
             pixels = images[order[positions]]
             if draws is not None:

@@ -7,7 +7,7 @@ from asni.figures.epochs import schedule, training
 from asni.figures.sparsity import layer_sparsity
 from asni.figures.style import save
 from asni.figures.weights import layer_distributions, network_distribution
-from asni.methods import UNTOUCHED, VARIANTS
+from asni.methods import FROM_ORIGINAL_VALUES, VARIANTS
 from asni.runs import reading
 
 
@@ -16,7 +16,7 @@ def investigation(root: Path, out: Path) -> list[Path]:
     runs = {variant: root / variant for variant in VARIANTS if (root / variant).is_dir()}
     if not runs:
         raise AsniError(f"{root} contains none of the runs {', '.join(VARIANTS)}; run `asni investigate` first")
-    untouched = [runs[name] for name in UNTOUCHED if name in runs]
+    untouched = [runs[name] for name in FROM_ORIGINAL_VALUES if name in runs]
     sets = {"initial": untouched[0]} if untouched else {}
     sets |= {name: run for name, run in runs.items() if name != "original"}
     figures = {"training": training(runs), "network-distribution": network_distribution(sets)}

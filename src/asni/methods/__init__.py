@@ -1,4 +1,4 @@
-"""The methods by name: one file each, one record here.
+"""The methods by name: one file per method or family of methods, one record each.
 
 A method is a function of a `Trainer`. It trains in as many rounds as it needs, each by `trainer.train(stage,
 make_pruner, start=...)`, and returns the run of the last one, whose stage has the method's name. Rounds with the same
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 VARIANTS = ("dense", "asni-1", "asni-2", "original")
 """The four columns of the paper's Table 2."""
 
-UNTOUCHED = ("dense", "asni-1", "original")
+FROM_ORIGINAL_VALUES = ("dense", "asni-1", "original")
 """The variants that start from the network's original initial values; ASNI-II starts from its centroids."""
 
 ACCURATE, TRAINABLE = 1, 2
 """The paper's two tasks: an accurate sparse network (Table 3), and one that can be trained from its start (Table 4)."""
+
+
+TASKS = "task 1: an accurate sparse network. task 2: a sparse network that can be trained from its initialisation."
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class Method:
 
     `imagenet` is the paper's top-1 accuracy (percent) of ResNet-50 with 80 % of its parameters pruned (Tables 3 and 4).
     `needs` lists the methods whose runs it starts from. `rounds` is the number of its own trainings (None: not fixed).
-    `ranks` says whether it uses the recipe's score and floor; the other methods choose weights by their own rules.
+    `accepts_score` says whether the recipe may set a score and a floor; the other methods have their own rules, and
+    dense has nothing to rank.
     """
 
     name: str
@@ -44,15 +48,16 @@ class Method:
     imagenet: float | None = None
     needs: tuple[str, ...] = ()
     rounds: int | None = 1
-    ranks: bool = False
+    accepts_score: bool = False
 
     def require_supports(self, recipe: "Recipe") -> None:
         """Raise an error for a score or a floor that the method does not support."""
         given = {"score": recipe.pruning.score != "magnitude", "floor": recipe.pruning.floor is not None}
-        if any(given.values()) and not self.ranks:
+        if any(given.values()) and not self.accepts_score:
+            others = [name for name, each in METHODS.items() if each.accepts_score and name != "dense"]
             raise UsageError(
                 f"{self.name} does not support {' or '.join(key for key, is_set in given.items() if is_set)}. "
-                f"Remove it, or use one of {', '.join(name for name, each in METHODS.items() if each.ranks)}."
+                f"Remove it, or use one of {', '.join(others)}."
             )
 
     def train(self, trainer: "Trainer") -> "Run":
@@ -76,24 +81,24 @@ _FROM_DENSE, _FROM_SPARSE = ("dense",), ("asni-1",)
 METHODS = {
     method.name: method
     for method in (
-        Method("dense", "dense", ACCURATE, "dense:dense", "no pruning", ranks=True),
-        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23, ranks=True),
-        Method("asni-2", "ASNI-II", TRAINABLE, "amenable:asni_2", _ASNI, 75.17, _FROM_SPARSE, ranks=True),
+        Method("dense", "dense", ACCURATE, "dense:dense", "no pruning", accepts_score=True),
+        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23, accepts_score=True),
+        Method("asni-2", "ASNI-II", TRAINABLE, "amenable:asni_2", _ASNI, 75.17, _FROM_SPARSE, accepts_score=True),
         Method("original", "original initialisation", TRAINABLE, "amenable:original",
-               _ASNI, None, _FROM_SPARSE, ranks=True),
-        Method("gmp", "GMP", ACCURATE, "gmp:gmp", "Zhu and Gupta 2017", 74.68, ranks=True),
-        Method("magnitude", "magnitude", ACCURATE, "magnitude:magnitude", "Han et al. 2015", ranks=True),
+               _ASNI, None, _FROM_SPARSE, accepts_score=True),
+        Method("gmp", "GMP", ACCURATE, "gmp:gmp", "Zhu and Gupta 2017", 74.68, accepts_score=True),
+        Method("magnitude", "magnitude", ACCURATE, "magnitude:magnitude", "Han et al. 2015", accepts_score=True),
         Method("rigl", "RigL", ACCURATE, "rigl:rigl", "Evci et al. 2020", 74.55),
         Method("rigl-uniform", "RigL, uniform", ACCURATE, "rigl:rigl_uniform", "Evci et al. 2020"),
         Method("set", "SET", ACCURATE, "rigl:set_", "Mocanu et al. 2018"),
         Method("str", "STR", ACCURATE, "soft_threshold:soft_threshold", "Kusupati et al. 2020", 74.87, (), None),
         Method("continuous", "continuous", ACCURATE, "continuous:continuous", "Savarese et al. 2019"),
         Method("control-fresh", "fresh values", TRAINABLE, "controls:control_fresh",
-               "control", None, _FROM_SPARSE, ranks=True),
+               "control", None, _FROM_SPARSE, accepts_score=True),
         Method("control-signs", "shuffled signs", TRAINABLE, "controls:control_signs",
-               "control", None, _FROM_SPARSE, ranks=True),
+               "control", None, _FROM_SPARSE, accepts_score=True),
         Method("control-mask", "shuffled mask", TRAINABLE, "controls:control_mask",
-               "control", None, _FROM_SPARSE, ranks=True),
+               "control", None, _FROM_SPARSE, accepts_score=True),
         Method("lottery", "lottery", TRAINABLE, "lottery:lottery",
                "Frankle and Carbin 2019", None, _FROM_DENSE, None),
         Method("lottery-layerwise", "lottery, layer-wise", TRAINABLE, "lottery:lottery_layerwise",

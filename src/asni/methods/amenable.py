@@ -106,7 +106,7 @@ def asni_2(trainer: "Trainer") -> "Run":
     }
     return trainer.train(
         "asni-2",
-        lambda model, optimizer: Hold(model, optimizer, numbers.mask),
+        lambda model, optimizer: Hold(model, optimizer, sparse.masks),
         start=numbers.theta_0,
         notes={names.CENTROIDS: centroids},
     )

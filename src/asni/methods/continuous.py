@@ -11,7 +11,7 @@ from asni.methods.one_round import one_round
 from asni.pruning.gradual import require_sparsity, total_steps, update_interval
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
-from asni.pruning.masks import Masks, full_masks, keep_largest
+from asni.pruning.masks import Masks, full_masks, keep_largest, weight_count
 from asni.pruning.reparameterised import Reparameterised
 from asni.pruning.schedules import kept
 
@@ -62,7 +62,7 @@ class Continuous(Reparameterised):
             )
         steps = total_steps(epochs, steps_per_epoch)
         weights = trained_by(optimizer, prunable(model, **layers))
-        self.keep = kept(sum(weight.numel() for weight in weights.values()), sparsity)
+        self.keep = kept(weight_count(weights), sparsity)
         self.penalty = penalty
         self.every = update_interval(steps)
         self.searching = min(max(1, round(search * steps / self.every)), steps // self.every)

@@ -51,10 +51,11 @@ def control_mask(trainer: "Trainer") -> "Run":
 
 
 def _amenable(trainer: "Trainer") -> tuple[nn.Module, Masks]:
-    """The network with ASNI-II's initial values, and its masks."""
+    """The network with ASNI-II's initial values, and ASNI-I's masks."""
     sparse = asni_1(trainer)
-    model = trainer.network(sparse.weights)
-    return model, amenable(model, sparse.masks).mask
+    model, masks = trainer.network(sparse.weights), sparse.masks
+    amenable(model, masks)
+    return model, masks
 
 
 def _trained(trainer: "Trainer", stage: str, masks: Masks, start: dict[str, Tensor]) -> "Run":

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
-from asni.pruning.masks import Masks, full_masks, keep_largest
+from asni.pruning.masks import Masks, count, full_masks, keep_largest
 from asni.pruning.schedules import last_pruning
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float
     0.5
     """
     new = sum(int((after[name] & ~before[name]).sum()) for name in after)
-    return new / max(sum(int(mask.sum()) for mask in after.values()), 1)
+    return new / max(count(after), 1)
 
 
 def early_bird(trainer: "Trainer") -> "Run":

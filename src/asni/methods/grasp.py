@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from asni.pruning import scores
+from asni.pruning import saliency
 from asni.pruning.hold import Hold
 from asni.pruning.masks import keep_largest
 
@@ -27,7 +27,7 @@ def grasp(trainer: "Trainer") -> "Run":
 
     def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
         images, labels = first_of_each_class(trainer, PER_CLASS)
-        flow = scores.grasp(model, images, labels, **trainer.recipe.pruning.layers)
+        flow = saliency.grasp(model, images, labels, **trainer.recipe.pruning.layers)
         return Hold(model, optimizer, keep_largest(flow, trainer.keep, by=torch.neg))
 
     return trainer.train("grasp", make_pruner)

@@ -21,7 +21,7 @@ from torch import Tensor
 from asni.errors import UsageError
 from asni.methods.dense import dense
 from asni.methods.tickets import REWIND, Prune, globally, pruned, rewind
-from asni.pruning.masks import Masks, keep_largest
+from asni.pruning.masks import Masks, keep_largest, weight_count
 from asni.runs import names
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def lottery_rewind(trainer: "Trainer", *, rate: float = RATE, share: float = REW
 def _rounds(
     trainer: "Trainer", name: str, start: Mapping[str, Tensor], steps: range, rate: float, prune: Prune
 ) -> "Run":
-    total = sum(weight.numel() for weight in trainer.prunable(trainer.network()).values())
+    total = weight_count(trainer.prunable(trainer.network()))
     *earlier, last = counts(total, trainer.keep, rate)
     settings = {"rate": rate, "first_step": steps.start}
     run = dense(trainer)

@@ -13,7 +13,7 @@ from asni.pruning.gradual import require_sparsity, total_steps, update_interval
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.layerwise import Distribution, erk, random_masks, random_scores, uniform
-from asni.pruning.masks import keep_largest
+from asni.pruning.masks import keep_largest, weight_count
 from asni.pruning.schedules import kept
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class RigL(Hold):
             raise UsageError(f"every, the number of steps between two updates, must be at least 1, not {every}.")
         steps = total_steps(epochs, steps_per_epoch)
         weights = trained_by(optimizer, prunable(model, **layers))
-        keep = kept(sum(weight.numel() for weight in weights.values()), sparsity)
+        keep = kept(weight_count(weights), sparsity)
         counts = distribution({name: weight.shape for name, weight in weights.items()}, keep)
         super().__init__(model, optimizer, random_masks(weights, counts, seed))
         self.every = update_interval(steps) if every is None else every

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from asni.pruning import scores
+from asni.pruning import saliency
 from asni.pruning.hold import Hold
 from asni.pruning.masks import keep_largest
 
@@ -24,7 +24,7 @@ def snip(trainer: "Trainer") -> "Run":
 
     def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
         images, labels = next(trainer.batches(epoch=0))
-        sensitivity = scores.snip(model, images, labels, **trainer.recipe.pruning.layers)
+        sensitivity = saliency.snip(model, images, labels, **trainer.recipe.pruning.layers)
         return Hold(model, optimizer, keep_largest(sensitivity, trainer.keep))
 
     return trainer.train("snip", make_pruner)

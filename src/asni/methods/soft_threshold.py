@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from asni.errors import UsageError
 from asni.methods.search import search
 from asni.pruning.layers import Layers, prunable, trained_by
-from asni.pruning.masks import Masks, count
+from asni.pruning.masks import Masks, count, nonzero_masks
 from asni.pruning.reparameterised import Reparameterised
 from asni.runs import names
 
@@ -70,7 +70,7 @@ class STR(Reparameterised):
 
     @property
     def masks(self) -> Masks:
-        return {name: weight.detach() != 0 for name, weight in self.weights.items()}
+        return nonzero_masks(self.weights)
 
     def before_step(self) -> None:
         super().before_step()

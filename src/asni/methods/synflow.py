@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 import torch
 from torch import nn
 
-from asni.pruning import scores
+from asni.pruning import saliency
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable
 from asni.pruning.masks import Masks, count, full_masks, keep_largest
@@ -44,5 +44,5 @@ def synflow_masks(
     total = count(masks)
     for iteration in range(1, iterations + 1):
         alive = round(total * (keep / total) ** (iteration / iterations))
-        masks = keep_largest(scores.synflow(model, shape, masks, **layers), alive, within=masks)
+        masks = keep_largest(saliency.synflow(model, shape, masks, **layers), alive, within=masks)
     return masks

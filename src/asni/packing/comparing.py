@@ -8,8 +8,8 @@ from asni.packing.rebuilding import rebuild, require_trust
 def accuracy_before_and_after(run: Path, packed: Path, *, trust_code: bool = False) -> tuple[float, float]:
     """The test accuracy in percent of the run's own weights, and of the packed ones."""
     from asni import datasets
-    from asni.files import read_tensors
-    from asni.runs import names, reading
+    from asni.runs import reading
+    from asni.runs.run import Run
     from asni.training.evaluation import accuracy
 
     recipe = reading.recipe(run)
@@ -17,5 +17,5 @@ def accuracy_before_and_after(run: Path, packed: Path, *, trust_code: bool = Fal
     dataset = datasets.load(recipe.dataset)
     model = rebuild(packed, trust_code=trust_code)
     after = accuracy(model, dataset)
-    model.load_state_dict(read_tensors(run / names.WEIGHTS))
+    model.load_state_dict(Run(run, {}).weights)
     return accuracy(model, dataset), after

@@ -22,7 +22,8 @@ weights. While all weights live, Hold does nothing.
 
 **Reparameterised methods** do not wrap modules either. The layers always hold the folded weights, so that evaluation,
 saving and deepcopy see the final network. Before a step, the hook swaps in the latent weights and converts the
-gradients by the chain rule; after the step, it folds again.
+gradients by the chain rule; after the step, it folds again. DDP has averaged the gradients by then, so that the scores
+agree on every rank.
 """
 
 from asni.pruning import schedules

@@ -8,7 +8,7 @@ from torch import nn
 from asni.errors import UsageError
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
-from asni.pruning.masks import count, floor_counts, full_masks, keep_largest
+from asni.pruning.masks import count, floor_counts, full_masks, keep_largest, weight_count
 from asni.pruning.schedules import Schedule, kept
 from asni.pruning.scores import Score, magnitude, score_function, scored
 
@@ -62,7 +62,7 @@ class GradualMagnitude(Hold):
         self.score = score_function(score)
         weights = trained_by(optimizer, prunable(model, **layers))
         if floor is not None:
-            floor_counts(weights, floor, kept(sum(weight.numel() for weight in weights.values()), final))
+            floor_counts(weights, floor, kept(weight_count(weights), final))
         super().__init__(model, optimizer, full_masks(weights))
         self.schedule, self.floor = schedule, floor
         self.total_steps, self.every = steps, every
@@ -79,7 +79,7 @@ class GradualMagnitude(Hold):
 
     def prune(self, sparsity: float) -> None:
         """Prune to `sparsity` by one global threshold; does nothing if the network is already that sparse."""
-        keep = kept(sum(weight.numel() for weight in self.weights.values()), sparsity)
+        keep = kept(weight_count(self.weights), sparsity)
         masks = self.masks
         if keep < count(masks):
             # Magnitudes are taken layer by layer, without a copy of all weights.

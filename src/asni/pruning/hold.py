@@ -7,7 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from asni.pruning.layers import Layers, prunable, trained_by
-from asni.pruning.masks import Masks, nonzero_masks, require_fitting, require_same_on_every_rank, weights_of
+from asni.pruning.masks import (
+    Masks,
+    nonzero_masks,
+    require_fitting,
+    require_same_on_every_rank,
+    weight_count,
+    weights_of,
+)
 from asni.pruning.pruner import Pruner
 
 # These optimisers keep a weight and its state at zero while its gradient and state are zero.
@@ -107,7 +114,7 @@ SMALL_NETWORK = 2**19
 
 def mask_bytes(weights: Mapping[str, Tensor]) -> dict[str, int]:
     """Bytes per weight of each layer's mask."""
-    small = sum(weight.numel() for weight in weights.values()) <= SMALL_NETWORK
+    small = weight_count(weights) <= SMALL_NETWORK
     return {name: weight.element_size() if small else 1 for name, weight in weights.items()}
 
 

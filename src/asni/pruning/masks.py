@@ -46,6 +46,11 @@ def _shape(tensor: Tensor | None) -> str:
     return "missing" if tensor is None else "x".join(map(str, tensor.shape))
 
 
+def weight_count(weights: Mapping[str, Tensor]) -> int:
+    """The number of weights of all layers."""
+    return sum(weight.numel() for weight in weights.values())
+
+
 def count(masks: Mapping[str, Tensor]) -> int:
     """How many weights live."""
     return sum(int(mask.sum()) for mask in masks.values())
@@ -77,7 +82,7 @@ def keep_largest(
     >>> masks["a"].tolist(), masks["b"].tolist()
     ([True, True], [[True], [False]])
     """
-    candidates = sum(score.numel() for score in scores.values()) if within is None else count(within)
+    candidates = weight_count(scores) if within is None else count(within)
     if not 0 <= keep <= candidates:
         raise AsniError(f"cannot keep {keep:,} of {candidates:,} weights.")
     if floor is not None:
@@ -150,10 +155,9 @@ def _value_of_rank(
     """The smallest value that is kept: the `keep`-th largest."""
     if keep == 0:
         return math.inf
-    total = sum(score.numel() for score in scores.values())
     # NumPy's partition is far faster than topk or kthvalue, but slow if most values are equal. In a network that is
     # already sparse most are zero, so zeros are counted and left out.
-    nonzeros: np.ndarray = torch.empty(total, dtype=value(torch.empty(0)).dtype).numpy()
+    nonzeros: np.ndarray = torch.empty(weight_count(scores), dtype=value(torch.empty(0)).dtype).numpy()
     zeros = end = 0
     for name, score in scores.items():
         values = value(score).cpu()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from asni.pruning.masks import Masks, count
+from asni.pruning.masks import Masks, count, weight_count
 
 # The code of the wrapper that torch puts around the `step` of every optimiser class to call the hooks.
 HOOKED_STEP = Optimizer.profile_hook_step(Optimizer.step).__code__
@@ -31,7 +31,7 @@ class Pruner(ABC):
         ]
 
     def __repr__(self) -> str:
-        alive, total = count(self.masks), sum(weight.numel() for weight in self.weights.values())
+        alive, total = count(self.masks), weight_count(self.weights)
         # Rounded down: 99.99 % must not look like everything.
         percent = 1000 * (total - alive) // total / 10
         return f"{type(self).__name__}({self.progress}, {percent:g} % pruned, {alive:,} alive)"

@@ -1,24 +1,14 @@
-"""Importance scores: magnitude and LAMP during training, SNIP, GraSP and SynFlow before it."""
+"""What weights are ranked by while a network trains: magnitude, LAMP, or a function of your own."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from copy import deepcopy
-from typing import Unpack
+from collections.abc import Callable, Mapping
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch import Tensor
 
 from asni.errors import UsageError, unknown
-from asni.pruning.layers import Layers, prunable
-
-Scores = dict[str, Tensor]
-"""Parameter name -> the scores of its weights."""
 
 Score = Callable[[str, Tensor], Tensor]
 """(parameter name, weights) -> the scores of the weights; the largest are kept."""
-
-AT_ONCE = 128
-"""Images per forward pass; batch norm computes its statistics over them."""
 
 
 def magnitude(name: str, weight: Tensor) -> Tensor:
@@ -29,8 +19,8 @@ def magnitude(name: str, weight: Tensor) -> Tensor:
 def lamp(name: str, weight: Tensor) -> Tensor:
     """Layer-adaptive magnitude, `w^2 / sum of v^2 over the layer's weights v with |v| >= |w|` (Lee et al., 2021).
 
-    Within a layer, the order is that of the magnitudes. The largest weight of every layer scores 1, so that no layer is
-    emptied.
+    Within a layer, the order is that of the magnitudes. The largest weight of a layer scores 1 (less if it is tied), so
+    that layers of small weights are not emptied.
 
     >>> lamp("layer", torch.tensor([1.0, 0.0, -2.0, 2.0]))
     tensor([0.1111, 0.0000, 0.5000, 0.5000], dtype=torch.float64)
@@ -54,7 +44,7 @@ def score_function(score: str | Score) -> Score:
     return SCORES[score]
 
 
-def scored(weights: Mapping[str, Tensor], score: Score) -> Scores:
+def scored(weights: Mapping[str, Tensor], score: Score) -> dict[str, Tensor]:
     """The score of every weight."""
     scores = {name: score(name, weight.detach()) for name, weight in weights.items()}
     for name, values in scores.items():
@@ -62,98 +52,3 @@ def scored(weights: Mapping[str, Tensor], score: Score) -> Scores:
             shapes = (tuple(each.shape) for each in (values, weights[name]))
             raise UsageError("the score of '{}' has shape {}, but its weights have shape {}.".format(name, *shapes))
     return scores
-
-
-def snip(model: nn.Module, images: Tensor, labels: Tensor, **layers: Unpack[Layers]) -> Scores:
-    """Connection sensitivity `|w dL/dw|` on one batch; keep the largest (Lee, Ajanthan and Torr, 2019).
-
-    >>> model = nn.Linear(2, 2, bias=False)
-    >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 2.0], [1.0, 2.0]]))
-    >>> snip(model, torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
-    {'weight': tensor([[0.5000, 0.0000],
-            [0.5000, 0.0000]])}
-    """
-    trial = deepcopy(model).train()
-    weights = prunable(trial, **layers)
-    gradient = _summed(_gradient(loss, weights) for loss in _losses(trial, images, labels))
-    return {name: (weight.detach() * gradient[name]).abs() for name, weight in weights.items()}
-
-
-def grasp(
-    model: nn.Module, images: Tensor, labels: Tensor, *, temperature: float = 200.0, **layers: Unpack[Layers]
-) -> Scores:
-    """Gain in gradient flow from removing each weight, `-w * (H g)`; keep the SMALLEST (Wang et al., 2020).
-
-    g and H are the gradient and the Hessian of the loss over the prunable weights, with the outputs divided by the
-    temperature. Batch norm uses batch statistics, as in training.
-
-    >>> model = nn.Linear(1, 2, bias=False)
-    >>> _ = model.weight.data.copy_(torch.tensor([[1.0], [-1.0]]))
-    >>> grasp(model, torch.tensor([[1.0]]), torch.tensor([0]), temperature=1.0)
-    {'weight': tensor([[0.0250],
-            [0.0250]])}
-    """
-    trial = deepcopy(model).train()
-    weights = prunable(trial, **layers)
-    gradient = _summed(_gradient(loss, weights) for loss in _losses(trial, images, labels, temperature))
-
-    def along_gradient(loss: Tensor) -> Tensor:
-        part = _gradient(loss, weights, create_graph=True)
-        return torch.stack([(part[name] * gradient[name]).sum() for name in weights]).sum()
-
-    hessian_gradient = _summed(
-        _gradient(along_gradient(loss), weights) for loss in _losses(trial, images, labels, temperature)
-    )
-    return {name: -weight.detach() * hessian_gradient[name] for name, weight in weights.items()}
-
-
-def synflow(
-    model: nn.Module,
-    shape: tuple[int, ...],
-    masks: Mapping[str, Tensor] | None = None,
-    **layers: Unpack[Layers],
-) -> Scores:
-    """Synaptic flow `w dR/dw`: R is the sum of the outputs for an image of ones, with all parameters made positive.
-
-    Keep the largest (Tanaka, Kunin, Yamins and Ganguli, 2020). With `masks`, pruned weights count as zero. Computed in
-    double precision, since products over many layers exceed the range of single precision.
-
-    >>> model = nn.Sequential(nn.Linear(2, 1, bias=False), nn.Linear(1, 1, bias=False))
-    >>> _ = model[0].weight.data.copy_(torch.tensor([[1.0, -3.0]])), model[1].weight.data.fill_(-2.0)
-    >>> synflow(model, (2,))
-    {'0.weight': tensor([[2., 6.]], dtype=torch.float64), '1.weight': tensor([[8.]], dtype=torch.float64)}
-    """
-    trial = deepcopy(model).double().eval()
-    with torch.no_grad():
-        for value in trial.state_dict().values():
-            if value.is_floating_point():
-                value.abs_()
-        weights = prunable(trial, **layers)
-        for name, mask in (masks or {}).items():
-            weights[name].mul_(mask.to(weights[name].device))
-    ones = torch.ones(1, *shape, dtype=torch.float64, device=next(iter(weights.values())).device)
-    flow = trial(ones).sum()
-    gradient = _gradient(flow, weights)
-    return {name: weight.detach() * gradient[name] for name, weight in weights.items()}
-
-
-def _losses(model: nn.Module, images: Tensor, labels: Tensor, temperature: float = 1.0) -> Iterator[Tensor]:
-    """The mean cross-entropy over all images, in parts, since all images at once may not fit on a GPU."""
-    device = next(model.parameters()).device
-    for some, own in zip(images.split(AT_ONCE), labels.split(AT_ONCE), strict=True):
-        outputs = model(some.to(device)) / temperature
-        yield cross_entropy(outputs, own.to(device)) * (len(own) / len(labels))
-
-
-def _summed(parts: Iterable[Scores]) -> Scores:
-    total: Scores = {}
-    for part in parts:
-        for name, values in part.items():
-            total[name] = total[name] + values if name in total else values
-    return total
-
-
-def _gradient(value: Tensor, weights: Mapping[str, Tensor], *, create_graph: bool = False) -> Scores:
-    """Gradients by name; zero for weights that `value` does not depend on."""
-    parts = torch.autograd.grad(value, list(weights.values()), create_graph=create_graph, materialize_grads=True)
-    return dict(zip(weights, parts, strict=True))

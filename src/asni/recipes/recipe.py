@@ -111,6 +111,11 @@ class Paper(BaseModel):
     asni_2: float | None = None
     original: float | None = None
 
+    def accuracy(self, variant: str) -> float | None:
+        """The accuracy that the paper prints for one of its four variants, such as "asni-1"."""
+        printed: float | None = getattr(self, variant.replace("-", "_"))
+        return printed
+
 
 class Overrides(BaseModel):
     """What a variant changes in its recipe; every training command has these options."""

@@ -6,7 +6,7 @@ NaN, and a mean that includes a NaN is not shown.
 
 **The page is one file below 5 MB that loads nothing.** The same runs give the same bytes. Histograms are exact, never
 sampled; whole networks share their bins, each as a fraction of its own surviving weights. Recipes that differ only in
-sparsity share one chart of accuracy against nonzeros.
+sparsity share one chart of accuracy against nonzeros, which leaves out intermediate trainings.
 
 **Names are text.** They enter the page through `textContent` alone, and its Content-Security-Policy allows one script,
 by its hash. `--serve` listens on 127.0.0.1.

@@ -180,7 +180,7 @@ def _run(run: ShownRun, bins: int) -> dict[str, Any]:
         "finished": run.finished,
         "epochs_done": run.epochs_done,
         **{key: _shown(run.result[key]) for key in RESULTS},
-        "paper": getattr(run.recipe.paper, run.stage.replace("-", "_")) if run.stage in VARIANTS else None,
+        "paper": run.recipe.paper.accuracy(run.stage) if run.stage in VARIANTS else None,
         "curves": {key: [_curve_point(v) for v in run.metrics[key]] for key in _CURVES if key in run.metrics},
         "layers": layers(run.layers, bins),
         "command": train,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from asni.errors import AsniError, UsageError
 from asni.figures.distributions import Histogram, Layer, histogram, layers, surviving
-from asni.methods import UNTOUCHED
+from asni.methods import FROM_ORIGINAL_VALUES
 from asni.recipes import Recipe
 from asni.runs import names, reading
 
@@ -22,8 +22,8 @@ Value = TypeVar("Value", str, int, dict[str, Any])
 _KINDS: dict[type, str] = {str: "a string", int: "an integer", dict: "an object"}
 _MOST_LAYER_BINS = 2048
 _MOST_NETWORK_BINS = 16384  # one layer with large weights sets the span, but most weights are near zero
-_HELD = 2048  # cached runs; with more, reading them in order would miss every time
-_SIGNS = {names.REQUEST, names.ENVIRONMENT, names.METRICS, names.RESULT}
+_CACHED_RUNS = 2048  # cached runs; with more, reading them in order would miss every time
+_RUN_MARKERS = {names.REQUEST, names.ENVIRONMENT, names.METRICS, names.RESULT}
 Stamps = tuple[tuple[int, int] | None, ...]
 RESULTS = ("accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds")
 
@@ -114,7 +114,7 @@ def directories(root: Path, unreadable: Callable[[OSError], object] | None = Non
         # Links may form a cycle, or lead to the same directory twice.
         place = os.path.realpath(folder)
         below[:] = [] if place in seen else sorted(name for name in below if not name.startswith("."))
-        if place not in seen and _SIGNS & set(files):
+        if place not in seen and _RUN_MARKERS & set(files):
             yield Path(folder)
         seen.add(place)
 
@@ -147,7 +147,7 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
         environment,
         counted,
         network,
-        _initial(directory, path, warnings) if finished and stage in UNTOUCHED else None,
+        _initial(directory, path, warnings) if finished and stage in FROM_ORIGINAL_VALUES else None,
     )
 
 
@@ -226,7 +226,7 @@ def _initial(directory: Path, path: str, warnings: list[str]) -> Histogram | Non
         return None
 
 
-@lru_cache(maxsize=_HELD)
+@lru_cache(maxsize=_CACHED_RUNS)
 def _counted(directory: Path, unchanged: Stamps) -> tuple[tuple[Layer, ...], Histogram]:
     """Cached: a served page is rebuilt often, but the weights of a finished run are counted only once."""
     weights, masks = reading.masked_weights(directory)
@@ -234,7 +234,7 @@ def _counted(directory: Path, unchanged: Stamps) -> tuple[tuple[Layer, ...], His
     return tuple(found), _coarser(histogram(surviving(weights, masks).values()), _MOST_NETWORK_BINS)
 
 
-@lru_cache(maxsize=_HELD)
+@lru_cache(maxsize=_CACHED_RUNS)
 def _counted_initial(directory: Path, unchanged: Stamps) -> Histogram:
     weights = reading.weights(directory, names.INITIAL)
     return _coarser(histogram(weights.values()), _MOST_NETWORK_BINS)

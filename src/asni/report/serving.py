@@ -74,5 +74,5 @@ def _newest(root: Path) -> str:
 
 def version(root: Path) -> str:
     """A hash that changes when a file of a run does."""
-    state = [(str(directory), stamps(directory, names.LEFT_BEHIND)) for directory in directories(root)]
+    state = [(str(directory), stamps(directory, names.RUN_FILES)) for directory in directories(root)]
     return hashlib.sha256(repr(state).encode("utf-8", "surrogateescape")).hexdigest()

@@ -16,7 +16,7 @@ CENTROIDS = "centroids.json"
 SEARCH = "search.json"
 """In a run of a method that searches for a hyperparameter: every trial."""
 
-LEFT_BEHIND = (REQUEST, ENVIRONMENT, METRICS, RESULT, INITIAL, WEIGHTS, MASK)
+RUN_FILES = (REQUEST, ENVIRONMENT, METRICS, RESULT, INITIAL, WEIGHTS, MASK)
 """The files of a finished run; a dense run has no mask."""
 
 

@@ -4,7 +4,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,19 @@ RESULT = {"stage", "seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity"
 _LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 
 
-def weights(run: Path, file: str = names.WEIGHTS) -> dict[str, npt.NDArray[np.floating]]:
-    """The prunable weights of a run (`initial.safetensors`: those it started from), in the network's order."""
+def weights(run: Path, file: str = names.WEIGHTS, only: Collection[str] = ()) -> dict[str, npt.NDArray[np.floating]]:
+    """The weights of a run (`initial.safetensors`: those it started from), in the network's order.
+
+    `only` names them; left out, all with two dimensions or more whose name ends with "weight" are taken.
+    """
     path = run / file
     tensors = {
         name: tensor
         for name, tensor in _tensors(path).items()
-        if name.endswith("weight") and tensor.ndim >= 2 and np.issubdtype(tensor.dtype, np.floating)
+        if (name in only if only else name.endswith("weight") and tensor.ndim >= 2)
+        and np.issubdtype(tensor.dtype, np.floating)
     }
-    if not tensors:
+    if not tensors and not only:
         raise AsniError(f"{path} holds no weights of convolution or linear layers")
     for name, tensor in tensors.items():
         if tensor.size == 0 or not max(-float(tensor.min()), float(tensor.max())) <= _LARGEST_WEIGHT:
@@ -61,11 +65,12 @@ def masked_weights(run: Path) -> tuple[dict[str, npt.NDArray[np.floating]], Mask
 
     In a run with masks, the prunable weights are those that have one.
     """
-    values, live = weights(run), masks(run)
+    live = masks(run)
+    values = weights(run, only=live)
     for name, mask in live.items():
         if name not in values or values[name].shape != mask.shape:
             raise AsniError(f"{run / names.MASK}: the mask of {name} does not match the weights in {run}")
-    return {name: value for name, value in values.items() if not live or name in live}, live
+    return values, live
 
 
 def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
@@ -81,14 +86,17 @@ def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
 
 
 def result(run: Path) -> dict[str, Any]:
-    """The content of `result.json`; a number that is null or not finite is NaN. `rounds` lists all trainings."""
+    """The content of `result.json`; a number that is null or not finite is NaN.
+
+    `rounds` lists the trainings that led to it; earlier versions did not write it.
+    """
     path = run / names.RESULT
     found = json_object(path)
     if missing := sorted(RESULT - found.keys()):
         raise AsniError(f"{path}: {', '.join(missing)} missing; the file is damaged, or from another version of asni")
     if not isinstance(found["stage"], str):
         raise AsniError(f"{path}: stage is {found['stage']!r}, not a string")
-    rounds = found.setdefault("rounds", [found["stage"]])
+    rounds = found.get("rounds", [])
     if not (isinstance(rounds, list) and all(isinstance(name, str) for name in rounds)):
         raise AsniError(f"{path}: rounds is {rounds!r}, not a list of names")
     numbers = RESULT - {"stage"}

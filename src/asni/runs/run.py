@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from asni.errors import AsniError
-from asni.files import make_directory, read_json, read_tensors, write_atomically, write_json, write_tensors, write_text
+from asni.files import make_directory, read_tensors, write_atomically, write_json, write_tensors, write_text
 from asni.recipes import Recipe
 from asni.runs import names, reading
 
@@ -82,15 +82,23 @@ class Run:
         """Whether the run is finished; a different request or a damaged result in its directory is an error."""
         path = self.directory / names.REQUEST
         if path.exists():
-            earlier = read_json(path)
-            asked = {key: earlier[key] for key in earlier.keys() & self.request.keys()}
-            if differences := _differences(asked, self.request):
+            earlier = self._earlier_request()
+            if differences := _differences({key: earlier.get(key) for key in self.request}, self.request):
                 raise AsniError(
                     f"{self.directory} holds a different run: {'; '.join(differences)}. "
                     "Choose another --out, or remove that directory."
                 )
         # Read here, so that a damaged result is reported before hours of training, not after.
         return (self.directory / names.RESULT).exists() and bool(self.result)
+
+    def _earlier_request(self) -> dict[str, Any]:
+        """The request on disk, with the defaults of what earlier versions did not write."""
+        try:
+            request = reading.json_object(self.directory / names.REQUEST)
+            recipe = reading.recipe(self.directory).model_dump()
+        except AsniError as error:
+            raise AsniError(f"{error}. Remove its directory to train again.") from error
+        return {"method": request.get("stage"), "settings": {}, **request, "recipe": recipe}
 
     @property
     def checkpoint(self) -> Path:
@@ -145,7 +153,7 @@ class Run:
         """Copy the files of another run, except its request and result, which are this run's own."""
         write_json(self.directory / names.REQUEST, self.request)
         self._write_notes(notes)
-        for name in names.LEFT_BEHIND:
+        for name in names.RUN_FILES:
             if name not in (names.REQUEST, names.RESULT):
                 write_atomically(self.directory / name, partial(shutil.copyfile, other.directory / name))
         write_json(self.directory / names.RESULT, result)

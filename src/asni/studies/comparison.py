@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from asni.errors import UsageError, unknown
-from asni.methods import METHODS
-from asni.studies.study import Study, Task, over_seeds
+from asni.errors import AsniError, UsageError, unknown
+from asni.methods import METHODS, TASKS
+from asni.studies.study import PlannedRun, Study, over_seeds
 from asni.studies.tables import Column, Table, hundredths, rounded, signed, tenths
 
 PAPER_RECIPE = "imagenet-resnet50-80"
@@ -26,7 +26,7 @@ COLUMNS = (
     Column("difference", "difference", signed),
 )
 NOTES = (
-    "task 1: an accurate sparse network. task 2: a sparse network that can be trained from its initialisation.",
+    TASKS,
     "accuracy: mean over seeds; spread: standard deviation. trainings, steps, seconds: totals per seed, averaged.",
     "paper's ImageNet %: ResNet-50 with 80 % of its parameters pruned.",
 )
@@ -53,27 +53,44 @@ def chosen_methods(names: str | None) -> list[str]:
 
 def rows(study: Study) -> list[dict[str, Any]]:
     """One row per finished run: its result, and the cost of all trainings that led to it."""
-    return [_row(task) for task in study.tasks if task.run.finished]
+    return [_row(planned) for planned in study.runs if planned.run.finished]
 
 
-def _row(task: Task) -> dict[str, Any]:
-    result = task.run.result
-    rounds = [task.experiment.run(stage).result for stage in result["rounds"]]
+def _row(planned: PlannedRun) -> dict[str, Any]:
+    result = planned.run.result
+    rounds = [planned.experiment.run(stage).result for stage in _stages(planned)]
     return {
-        "recipe": task.experiment.recipe.variant_name,
-        "method": task.method.name,
-        "task": task.method.task,
+        "recipe": planned.experiment.recipe.variant_name,
+        "method": planned.method.name,
+        "task": planned.method.task,
         **{key: result[key] for key in ("seed", "accuracy", "nonzeros", "sparsity", "total_sparsity")},
         "trainings": len(rounds),
         "steps": sum(each["steps"] for each in rounds),
         "seconds": sum(each["seconds"] for each in rounds),
-        "paper_imagenet": task.method.imagenet,
-        "directory": str(task.run.directory),
+        "paper_imagenet": planned.method.imagenet,
+        "directory": str(planned.run.directory),
     }
 
 
-def table(rows: Iterable[Mapping[str, Any]]) -> Table:
-    """One line per method, averaged over its seeds."""
+def _stages(planned: PlannedRun) -> list[str]:
+    """The trainings that led to a run; earlier versions did not record them."""
+    if planned.method.trainings == 1:
+        return [planned.method.name]
+    stages: list[str] | None = planned.run.result.get("rounds")
+    if stages is None:
+        raise AsniError(
+            f"{planned.run.directory} is from an earlier version, which did not record what trainings led to it. "
+            "Remove that directory to train again."
+        )
+    return stages
+
+
+def table(study: Study) -> Table:
+    """One line per method, averaged over the seeds whose runs are finished."""
+    return summary_table(rows(study))
+
+
+def summary_table(rows: Iterable[Mapping[str, Any]]) -> Table:
     lines = summary(rows)
     recipe = lines[0]["recipe"]
     columns = [column for column in COLUMNS if column.key != "difference" or recipe == PAPER_RECIPE]

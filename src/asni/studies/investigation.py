@@ -4,8 +4,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from asni.methods import VARIANTS
-from asni.runs.run import Experiment
+from asni.runs.run import Run
+from asni.studies.study import Study
 from asni.studies.tables import Column, Table, hundredths, percent, tenths
 
 COLUMNS = (
@@ -18,14 +18,14 @@ COLUMNS = (
 )
 
 
-def table(experiment: Experiment, stages: tuple[str, ...] = VARIANTS) -> Table:
-    """One line per stage, from the result of its finished run."""
-    return Table([row(experiment, stage) for stage in stages], COLUMNS)
+def table(study: Study) -> Table:
+    """One line per run of a study in which all runs are finished."""
+    return Table([row(planned.run) for planned in study.runs], COLUMNS)
 
 
-def row(experiment: Experiment, stage: str) -> dict[str, Any]:
-    run = experiment.run(stage)
-    return {"variant": stage, **run.result, "directory": str(run.directory)}
+def row(run: Run) -> dict[str, Any]:
+    """One finished run, as recorded."""
+    return {"variant": run.result["stage"], **run.result, "directory": str(run.directory)}
 
 
 def draw_figures(home: Path) -> Path:

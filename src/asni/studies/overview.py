@@ -1,89 +1,82 @@
 """The progress of a study: a line for each run in progress, one when it is finished, and the time left for all runs."""
 
-import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
+import numpy as np
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from asni.runs import names
-from asni.studies.study import Task
+from asni.errors import AsniError
+from asni.runs import names, reading
+from asni.studies.study import PlannedRun
 
 PLAIN_SECONDS = 30.0
 """Time between two progress lines of a run where the output is not a terminal."""
 
-Entries = list[dict[str, Any]]
-_READ: dict[Path, tuple[tuple[int, int], Entries]] = {}
+_READ: dict[Path, tuple[tuple[int, int], tuple[float, ...]]] = {}
 
 
 @dataclass(frozen=True)
-class Standing:
-    """The progress of one run: the metrics of its last round so far, epochs per round, and rounds (None: unknown)."""
+class RunProgress:
+    """The progress of one run: seconds of each finished epoch of its last round, epochs per round, rounds (or None)."""
 
     recipe: str
     rounds: int | None
     epochs: int
-    entries: Entries
+    seconds: tuple[float, ...]
     finished: bool
 
     @property
     def epochs_left(self) -> int:
-        return 0 if self.finished else (self.rounds or 1) * self.epochs - len(self.entries)
+        return 0 if self.finished else (self.rounds or 1) * self.epochs - len(self.seconds)
 
 
-def standing(task: Task) -> Standing:
+def progress_of(planned: PlannedRun) -> RunProgress:
     """Read a run's progress from its directory; called several times a second, so only changed files are read."""
-    directory, recipe = task.run.directory, task.experiment.recipe
+    directory, recipe = planned.run.directory, planned.experiment.recipe
     finished = (directory / names.RESULT).exists()
-    entries = _entries(directory / names.METRICS)
-    return Standing(recipe.variant_name, task.method.rounds, recipe.training.epochs, entries, finished)
+    return RunProgress(
+        recipe.variant_name, planned.method.rounds, recipe.training.epochs, _epoch_seconds(directory), finished
+    )
 
 
-def _entries(path: Path) -> Entries:
+def _epoch_seconds(directory: Path) -> tuple[float, ...]:
     try:
-        stat = path.stat()
+        stat = (directory / names.METRICS).stat()
         stamp = stat.st_mtime_ns, stat.st_size
-        if path not in _READ or _READ[path][0] != stamp:
-            _READ[path] = stamp, _parsed(path.read_bytes())
-    except OSError:
-        return []
-    return _READ[path][1]
+        if directory not in _READ or _READ[directory][0] != stamp:
+            seconds = reading.metrics(directory).get("seconds", np.array([]))
+            _READ[directory] = stamp, tuple(seconds[np.isfinite(seconds)].tolist())
+    except (OSError, AsniError):
+        # Only for display: the training itself reports a damaged file.
+        return ()
+    return _READ[directory][1]
 
 
-def _parsed(metrics: bytes) -> Entries:
-    try:
-        entries = [json.loads(line) for line in metrics.splitlines()]
-    except ValueError:
-        return []
-    # Only for display: the training itself reports a damaged file.
-    sound = all(isinstance(entry, dict) and isinstance(entry.get("seconds"), int | float) for entry in entries)
-    return entries if sound else []
-
-
-def seconds_left(standings: Sequence[Standing], at_once: int) -> float | None:
+def seconds_left(runs: Sequence[RunProgress], at_once: int) -> float | None:
     """Estimate the time left from the duration of finished epochs, by recipe; None if no epoch is finished.
 
     For a recipe without a finished epoch, the average of the others is used.
     """
-    if not any(each.epochs_left for each in standings):
+    if not any(each.epochs_left for each in runs):
         return 0.0
-    costs = _seconds_per_epoch(standings)
+    costs = _seconds_per_epoch(runs)
     if not costs:
         return None
     average = sum(costs.values()) / len(costs)
-    left = [each.epochs_left * costs.get(each.recipe, average) for each in standings]
+    left = [each.epochs_left * costs.get(each.recipe, average) for each in runs]
     return max(sum(left) / at_once, *left)
 
 
-def _seconds_per_epoch(standings: Iterable[Standing]) -> dict[str, float]:
+def _seconds_per_epoch(runs: Iterable[RunProgress]) -> dict[str, float]:
     taken: dict[str, list[float]] = {}
-    for each in standings:
-        taken.setdefault(each.recipe, []).extend(entry["seconds"] for entry in each.entries)
+    for each in runs:
+        taken.setdefault(each.recipe, []).extend(each.seconds)
     return {recipe: sum(seconds) / len(seconds) for recipe, seconds in taken.items() if seconds}
 
 
@@ -105,13 +98,15 @@ def in_words(seconds: float | None, *, at_least: bool = False) -> str:
 class Overview:
     """Shows progress on stderr: redrawn continuously on a terminal, printed from time to time elsewhere."""
 
-    def __init__(self, tasks: Sequence[Task], at_once: int = 1, console: Console | None = None, *, quiet: bool = False):
-        self._tasks, self._at_once = tasks, at_once
+    def __init__(
+        self, runs: Sequence[PlannedRun], at_once: int = 1, console: Console | None = None, *, quiet: bool = False
+    ):
+        self._runs, self._at_once = runs, at_once
         self._console = console or Console(stderr=True, quiet=quiet)
         self._live = Live(console=self._console, transient=True)
         self._next = 0.0
         # Runs finished by an earlier command are counted, not listed.
-        self._listed = {task for task in tasks if standing(task).finished}
+        self._listed = {planned for planned in runs if progress_of(planned).finished}
 
     def __enter__(self) -> Self:
         return self
@@ -120,23 +115,25 @@ class Overview:
         self._live.stop()
 
     def __str__(self) -> str:
-        standings = [standing(task) for task in self._tasks]
-        unknown = any(each.rounds is None and not each.finished for each in standings)
-        left = in_words(seconds_left(standings, self._at_once), at_least=unknown)
-        return f"{sum(each.finished for each in standings)} of {len(standings)} runs done, {left}"
+        runs = [progress_of(planned) for planned in self._runs]
+        done = f"{sum(each.finished for each in runs)} of {len(runs)} runs done"
+        if all(each.finished for each in runs):
+            return done
+        unknown = any(each.rounds is None and not each.finished for each in runs)
+        return f"{done}, {in_words(seconds_left(runs, self._at_once), at_least=unknown)}"
 
     def list_finished(self) -> None:
         """Print a line for each run that finished since the last call."""
-        for task in self._tasks:
-            if task not in self._listed and standing(task).finished:
-                self._listed.add(task)
-                result = task.run.result
-                self._print(f"{task}: accuracy {result['accuracy']:.2f}, nonzeros {result['nonzeros']:,}  [{self}]")
+        for planned in self._runs:
+            if planned not in self._listed and progress_of(planned).finished:
+                self._listed.add(planned)
+                result = planned.run.result
+                self._print(f"{planned}: accuracy {result['accuracy']:.2f}, nonzeros {result['nonzeros']:,}  [{self}]")
 
-    def show(self, running: Iterable[Task]) -> None:
-        """Show the last log line of each running task."""
+    def show(self, running: Iterable[PlannedRun]) -> None:
+        """Show the last log line of each running run."""
         self.list_finished()
-        lines = [f"{task}: {last_line(task.log)}" for task in running]
+        lines = [f"{planned}: {last_line(planned.log)}" for planned in running]
         if self._console.is_terminal:
             self._live.start()
             self._live.update(Text("\n".join([*lines, str(self)]), no_wrap=True, overflow="ellipsis"))

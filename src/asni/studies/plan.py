@@ -23,7 +23,7 @@ def plan(recipe: Recipe) -> dict[str, Any]:
 
     from asni import networks
     from asni.pruning.layers import prunable
-    from asni.pruning.masks import floor_counts
+    from asni.pruning.masks import floor_counts, weight_count
 
     info, pruning = info_of(recipe.dataset), recipe.pruning
     # A user's own function may read values, and tensors on the meta device have none.
@@ -32,7 +32,7 @@ def plan(recipe: Recipe) -> dict[str, Any]:
     weights = prunable(model, **pruning.layers)
     size = Size(
         parameters=sum(parameter.numel() for parameter in model.parameters()),
-        prunable=sum(weight.numel() for weight in weights.values()),
+        prunable=weight_count(weights),
     )
     if pruning.floor is not None:
         floor_counts(weights, pruning.floor, kept(size.prunable, recipe.final_sparsity))

@@ -68,12 +68,7 @@ def _names_by_row() -> dict[int, list[str]]:
 
 
 def _has_accuracies(recipe: Recipe) -> bool:
-    return any(_of_paper(recipe, variant) is not None for variant in VARIANTS)
-
-
-def _of_paper(recipe: Recipe, variant: str) -> float | None:
-    printed: float | None = getattr(recipe.paper, variant.replace("-", "_"))
-    return printed
+    return any(recipe.paper.accuracy(variant) is not None for variant in VARIANTS)
 
 
 def table(study: Study) -> Table:
@@ -84,7 +79,7 @@ def table(study: Study) -> Table:
 def _lines(study: Study, source: str) -> list[dict[str, Any]]:
     finished = [experiment for experiment in study.experiments(source) if trained(experiment, VARIANTS)]
     return [
-        line(load(source), variant, study.recipes[source], [row(experiment, variant) for experiment in finished])
+        line(load(source), variant, study.recipes[source], [row(experiment.run(variant)) for experiment in finished])
         for variant in VARIANTS
     ]
 
@@ -100,7 +95,7 @@ def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mappin
     (96.5, -0.22, 8335, 'shortened (10 of 50)')
     """
     paper = recipe.paper
-    printed, over = _of_paper(recipe, variant), over_seeds(results, ("nonzeros", "seconds"))
+    printed, over = paper.accuracy(variant), over_seeds(results, ("nonzeros", "seconds"))
     epochs, steps = _epochs_and_steps(trained)
     own_epochs, own_steps = _epochs_and_steps(recipe)
     return {

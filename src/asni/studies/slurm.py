@@ -7,8 +7,8 @@ from pathlib import Path
 import submitit
 from submitit.helpers import Checkpointable
 
-from asni.studies.side_by_side import start
-from asni.studies.study import Task
+from asni.studies.parallel import start
+from asni.studies.study import PlannedRun
 
 MOST_TIMEOUTS = 1000
 """How often a run that reached its time limit is requeued; each time, it resumes from its last epoch."""
@@ -20,14 +20,14 @@ def most_at_once() -> int:
 
 
 @dataclass
-class TrainTask(Checkpointable):
+class TrainRun(Checkpointable):
     """Trains one run with a resumable command, which submitit requeues when Slurm preempts it."""
 
-    task: Task
+    planned: PlannedRun
     device: str
 
     def __call__(self) -> int:
-        process = start(self.task, self.device)
+        process = start(self.planned, self.device)
         try:
             return process.wait()
         finally:
@@ -56,17 +56,16 @@ class SlurmJob:
 
 @dataclass(frozen=True)
 class Slurm:
-    """Submits runs as tasks of a job array. `options` are other sbatch options, such as `{"account": "mine"}`."""
+    """Submits runs as the tasks of a job array. `options` are other sbatch options, such as `{"account": "mine"}`."""
 
     folder: Path
     device: str = "auto"
     partition: str | None = None
     minutes: int = 1440
     options: Mapping[str, str] = field(default_factory=dict)
-    cluster: str | None = None
 
-    def __call__(self, tasks: Sequence[Task], at_once: int) -> list[SlurmJob]:
-        executor = submitit.AutoExecutor(self.folder / "%j", cluster=self.cluster, slurm_max_num_timeout=MOST_TIMEOUTS)
+    def __call__(self, runs: Sequence[PlannedRun], at_once: int) -> list[SlurmJob]:
+        executor = submitit.AutoExecutor(self.folder / "%j", slurm_max_num_timeout=MOST_TIMEOUTS)
         executor.update_parameters(
             name="asni",
             timeout_min=self.minutes,
@@ -74,4 +73,4 @@ class Slurm:
             slurm_array_parallelism=at_once,
             slurm_additional_parameters={"requeue": True, **self.options},
         )
-        return [SlurmJob(job) for job in executor.submit_array([TrainTask(task, self.device) for task in tasks])]
+        return [SlurmJob(job) for job in executor.submit_array([TrainRun(planned, self.device) for planned in runs])]

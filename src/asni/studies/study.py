@@ -14,7 +14,7 @@ from asni.runs.run import Experiment, Run
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class PlannedRun:
     """One method on one seed of one recipe. `source` is the name or path of the recipe as the user gave it."""
 
     source: str
@@ -50,8 +50,8 @@ class Task:
             "--wait",
         ]
 
-    def depends_on(self, other: "Task") -> bool:
-        """Whether the other task's run is needed first."""
+    def depends_on(self, other: "PlannedRun") -> bool:
+        """Whether the other run is needed first."""
         return self.experiment is other.experiment and other.method.name in self.method.needs
 
 
@@ -78,17 +78,17 @@ class Study:
         return [Experiment(self.recipes[source], seed, self.precision, self.root) for seed in self.seeds]
 
     @cached_property
-    def tasks(self) -> list[Task]:
+    def runs(self) -> list[PlannedRun]:
         return [
-            Task(source, experiment, METHODS[method])
+            PlannedRun(source, experiment, METHODS[method])
             for source in self.recipes
             for experiment in self.experiments(source)
             for method in self.methods
         ]
 
-    def missing(self) -> list[Task]:
-        """The tasks that are not finished. A damaged result raises an error before anything is trained."""
-        return [task for task in self.tasks if not task.run.finished]
+    def missing(self) -> list[PlannedRun]:
+        """The runs that are not finished. A damaged result raises an error before anything is trained."""
+        return [planned for planned in self.runs if not planned.run.finished]
 
 
 def trained(experiment: Experiment, methods: Iterable[str]) -> bool:

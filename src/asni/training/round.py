@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from asni.errors import AsniError, StoppedError
 from asni.files import read_checkpoint, write_checkpoint
-from asni.pruning.masks import nearly_empty
+from asni.pruning.masks import nearly_empty, weight_count
 from asni.pruning.pruner import Pruner
 from asni.recipes import Recipe, lr_at
 from asni.runs.run import Run
@@ -153,7 +153,7 @@ class Round:
                 torch.distributed.broadcast(statistics, src=0)
 
     def _sizes(self) -> dict[str, Any]:
-        candidates = sum(weight.numel() for weight in self.trainer.prunable(self.module).values())
+        candidates = weight_count(self.trainer.prunable(self.module))
         parameters = sum(parameter.numel() for parameter in self.module.parameters())
         pruned = 0 if self.pruner is None else sum(int((~mask).sum()) for mask in self.pruner.masks.values())
         return {

@@ -13,6 +13,7 @@ from asni import datasets, networks
 from asni.datasets.order import epoch_order
 from asni.errors import UsageError
 from asni.pruning.layers import prunable
+from asni.pruning.masks import weight_count
 from asni.pruning.schedules import kept
 from asni.runs.run import Experiment, Run
 from asni.training.processes import fail_together
@@ -65,7 +66,7 @@ class Trainer:
     @cached_property
     def keep(self) -> int:
         """The number of prunable weights that live at the end of the recipe's schedule."""
-        candidates = sum(weight.numel() for weight in self.prunable(self.network()).values())
+        candidates = weight_count(self.prunable(self.network()))
         keep = kept(candidates, self.recipe.final_sparsity)
         if keep == 0:
             raise UsageError(

@@ -9,12 +9,12 @@ import typer
 from asni.cli.grouping import group_of
 from asni.cli.options import Device, Devices
 from asni.errors import UsageError
-from asni.studies.executors import Executor, Here
-from asni.studies.side_by_side import LocalProcesses, SideBySide
+from asni.studies.executors import Executor, InProcess
+from asni.studies.parallel import LocalProcesses, Parallel
 
 
 @dataclass(frozen=True)
-class Places:
+class ExecutorOptions:
     """Where the runs of a study are trained, as options."""
 
     jobs: Annotated[
@@ -42,8 +42,8 @@ class Places:
         if self.executor == "slurm":
             return self._slurm(out)
         if self.jobs in (None, 1):
-            return Here(self.device, self.devices)
-        return SideBySide(self.jobs, LocalProcesses(self.device))
+            return InProcess(self.device, self.devices)
+        return Parallel(self.jobs, LocalProcesses(self.device))
 
     def _slurm(self, out: Path) -> Executor:
         try:
@@ -60,7 +60,7 @@ class Places:
             self.slurm_time,
             {key: value for key, _, value in options},
         )
-        return SideBySide(self.jobs or most_at_once(), launch)
+        return Parallel(self.jobs or most_at_once(), launch)
 
 
-Where = Annotated[Places, group_of(Places)]
+Execution = Annotated[ExecutorOptions, group_of(ExecutorOptions)]

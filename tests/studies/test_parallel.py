@@ -13,8 +13,8 @@ from asni.errors import StoppedError
 from asni.recipes import load
 from asni.runs import names
 from asni.studies.overview import Overview
-from asni.studies.side_by_side import LocalProcesses, SideBySide, threads_each
-from asni.studies.study import Study, Task
+from asni.studies.parallel import LocalProcesses, Parallel, threads_each
+from asni.studies.study import PlannedRun, Study
 
 
 def study(root: Path, *methods: str, seeds: int = 1, epochs: int = 1) -> Study:
@@ -23,15 +23,15 @@ def study(root: Path, *methods: str, seeds: int = 1, epochs: int = 1) -> Study:
 
 
 class Watched(Overview):
-    """Remembers which tasks ran side by side, and does something at each look."""
+    """Remembers which runs ran side by side, and does something at each look."""
 
-    def __init__(self, tasks: list[Task], act: Callable[[], object] = lambda: None):
-        super().__init__(tasks, quiet=True)
+    def __init__(self, runs: list[PlannedRun], act: Callable[[], object] = lambda: None):
+        super().__init__(runs, quiet=True)
         self.seen: list[list[str]] = []
         self.act = act
 
-    def show(self, running: Iterable[Task]) -> None:
-        self.seen.append([task.method.name for task in running])
+    def show(self, running: Iterable[PlannedRun]) -> None:
+        self.seen.append([planned.method.name for planned in running])
         self.act()
 
 
@@ -51,28 +51,28 @@ def started(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[bytes]]":
 
 def test_a_run_waits_for_those_that_it_needs_and_a_failure_leaves_the_others(tmp_path: Path) -> None:
     asked = study(tmp_path, "asni-2", "asni-1", "dense", "magnitude-retrain")
-    dense = asked.tasks[2]
+    dense = asked.runs[2]
     dense.run.directory.mkdir(parents=True)
     (dense.run.directory / names.CHECKPOINT).write_bytes(b"not a checkpoint")
-    watched = Watched(asked.tasks)
-    failures = SideBySide(2, LocalProcesses("cpu")).run(asked.tasks, watched)
-    assert {task.method.name for task in failures} == {"dense", "magnitude-retrain"}
+    watched = Watched(asked.runs)
+    failures = Parallel(2, LocalProcesses("cpu")).run(asked.runs, watched)
+    assert {planned.method.name for planned in failures} == {"dense", "magnitude-retrain"}
     assert str(dense.run.checkpoint) in failures[dense]
-    assert "needs dense" in failures[asked.tasks[3]]
-    assert [task.method.name for task in asked.tasks if task.run.finished] == ["asni-2", "asni-1"]
+    assert "needs dense" in failures[asked.runs[3]]
+    assert [planned.method.name for planned in asked.runs if planned.run.finished] == ["asni-2", "asni-1"]
     assert sorted(watched.seen[0]) == ["asni-1", "dense"]
     assert not any({"asni-1", "asni-2"} <= {*running} for running in watched.seen)
 
 
 def test_one_that_is_killed_is_named_too(tmp_path: Path, started: "list[subprocess.Popen[bytes]]") -> None:
-    tasks = study(tmp_path, "dense").tasks
+    runs = study(tmp_path, "dense").runs
 
     def kill() -> None:
         for process in started:
             process.kill()
 
-    watched = Watched(tasks, kill)
-    [reason] = SideBySide(1, LocalProcesses("cpu")).run(tasks, watched).values()
+    watched = Watched(runs, kill)
+    [reason] = Parallel(1, LocalProcesses("cpu")).run(runs, watched).values()
     assert "SIGKILL" in reason
 
 
@@ -81,9 +81,9 @@ def test_no_process_is_left_behind_when_the_user_stops(
     tmp_path: Path, started: "list[subprocess.Popen[bytes]]", stop: signal.Signals
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    tasks = study(tmp_path, "dense", seeds=3, epochs=9999).tasks
+    runs = study(tmp_path, "dense", seeds=3, epochs=9999).runs
     with pytest.raises(StoppedError, match="same command"):
-        SideBySide(2, LocalProcesses("cpu")).run(tasks, Watched(tasks, lambda: os.kill(os.getpid(), stop)))
+        Parallel(2, LocalProcesses("cpu")).run(runs, Watched(runs, lambda: os.kill(os.getpid(), stop)))
     assert len(started) == 2
     assert all(process.returncode is not None for process in started)
     assert signal.getsignal(signal.SIGTERM) == before
@@ -103,8 +103,8 @@ def test_few_runs_share_all_cores_however_many_may_run_at_once(
         return start([*arguments[:3], "asni", "--help"], env=env, **options)
 
     monkeypatch.setattr(subprocess, "Popen", seen)
-    tasks = study(tmp_path, "dense", seeds=seeds).tasks
-    assert SideBySide(8, LocalProcesses("cpu")).run(tasks, Watched(tasks)) == {}
+    runs = study(tmp_path, "dense", seeds=seeds).runs
+    assert Parallel(8, LocalProcesses("cpu")).run(runs, Watched(runs)) == {}
     assert given == threads
 
 

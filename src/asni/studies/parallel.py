@@ -16,13 +16,13 @@ from asni.errors import StoppedError
 from asni.files import write_text
 from asni.studies.executors import Failures, blocked_by
 from asni.studies.overview import Overview
-from asni.studies.study import Task
+from asni.studies.study import PlannedRun
 
 POLL_SECONDS = 0.2
 
 
 class Process(Protocol):
-    """A process that trains one task, with the interface of `subprocess.Popen`."""
+    """A process that trains one run, with the interface of `subprocess.Popen`."""
 
     def poll(self) -> int | None: ...
 
@@ -31,52 +31,52 @@ class Process(Protocol):
     def wait(self) -> object: ...
 
 
-Launch = Callable[[Sequence[Task], int], Sequence[Process]]
-"""Starts a process for each task; the number is how many run in parallel at most."""
+Launch = Callable[[Sequence[PlannedRun], int], Sequence[Process]]
+"""Starts a process for each run; the number is how many run in parallel at most."""
 
 
 @dataclass(frozen=True)
-class SideBySide:
+class Parallel:
     """Trains at most `at_once` runs in parallel, each after the runs that it needs."""
 
     at_once: int
     launch: Launch
 
-    def run(self, tasks: Sequence[Task], overview: Overview) -> Failures:
-        """Train the tasks; all processes are ended on return or error."""
+    def run(self, runs: Sequence[PlannedRun], overview: Overview) -> Failures:
+        """Train the runs; all processes are ended on return or error."""
         try:
-            return self._run(list(tasks), overview)
+            return self._run(list(runs), overview)
         except KeyboardInterrupt:
             raise StoppedError(
                 "stopped all processes. Run the same command to resume from the last finished epochs."
             ) from None
 
-    def _run(self, waiting: list[Task], overview: Overview) -> Failures:
+    def _run(self, waiting: list[PlannedRun], overview: Overview) -> Failures:
         failures: Failures = {}
-        running: dict[Task, Process] = {}
+        running: dict[PlannedRun, Process] = {}
         at_once = min(self.at_once, len(waiting))
         with _stoppable(running):
             while waiting or running:
-                for task in list(waiting):
-                    if why := blocked_by(task, failures):
-                        waiting.remove(task)
-                        failures[task] = why
+                for planned in list(waiting):
+                    if why := blocked_by(planned, failures):
+                        waiting.remove(planned)
+                        failures[planned] = why
                 if ready := _ready(waiting, running)[: at_once - len(running)]:
-                    waiting = [task for task in waiting if task not in ready]
+                    waiting = [planned for planned in waiting if planned not in ready]
                     running |= zip(ready, self.launch(ready, at_once), strict=True)
                 overview.show(running)
                 time.sleep(POLL_SECONDS)
-                for task, status in [(task, process.poll()) for task, process in running.items()]:
+                for planned, status in [(planned, process.poll()) for planned, process in running.items()]:
                     if status is not None:
-                        del running[task]
-                        failures |= {task: reason(task.log, status)} if status else {}
+                        del running[planned]
+                        failures |= {planned: reason(planned.log, status)} if status else {}
             overview.list_finished()
         return failures
 
 
-def _ready(waiting: Sequence[Task], running: dict[Task, Process]) -> list[Task]:
-    """The tasks that need none of the unfinished ones."""
-    return [task for task in waiting if not any(task.depends_on(other) for other in (*waiting, *running))]
+def _ready(waiting: Sequence[PlannedRun], running: dict[PlannedRun, Process]) -> list[PlannedRun]:
+    """The runs that need none of the unfinished ones."""
+    return [planned for planned in waiting if not any(planned.depends_on(other) for other in (*waiting, *running))]
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ class LocalProcesses:
 
     device: str
 
-    def __call__(self, tasks: Sequence[Task], at_once: int) -> "list[subprocess.Popen[bytes]]":
+    def __call__(self, runs: Sequence[PlannedRun], at_once: int) -> "list[subprocess.Popen[bytes]]":
         threads = threads_each(at_once) if at_once > 1 else None
-        return [start(task, self.device, threads) for task in tasks]
+        return [start(planned, self.device, threads) for planned in runs]
 
 
 def threads_each(at_once: int) -> int:
@@ -96,16 +96,16 @@ def threads_each(at_once: int) -> int:
     return max(1, cores // at_once)
 
 
-def start(task: Task, device: str, threads: int | None = None) -> "subprocess.Popen[bytes]":
-    """Start a process that trains a task and prints to the task's log."""
+def start(planned: PlannedRun, device: str, threads: int | None = None) -> "subprocess.Popen[bytes]":
+    """Start a process that trains a planned run and prints to its log."""
     environment = dict(os.environ)
     if threads is not None:
         environment.setdefault("OMP_NUM_THREADS", str(threads))
-    write_text(task.log, "")
-    with task.log.open("wb") as log:
+    write_text(planned.log, "")
+    with planned.log.open("wb") as log:
         # -P: do not import modules from the current directory.
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "asni", *task.arguments(device)],
+            [sys.executable, "-P", "-m", "asni", *planned.arguments(device)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,
@@ -114,7 +114,7 @@ def start(task: Task, device: str, threads: int | None = None) -> "subprocess.Po
 
 
 @contextmanager
-def _stoppable(running: dict[Task, Process]) -> Iterator[None]:
+def _stoppable(running: dict[PlannedRun, Process]) -> Iterator[None]:
     """End the processes when this block is left, even by an error; a killed run can be resumed."""
 
     def stop(number: int, frame: FrameType | None) -> Any:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from asni.networks.initial import initialise
-from asni.pruning import scores
+from asni.pruning import saliency
 from asni.pruning.layers import prunable
 
 
@@ -50,7 +50,9 @@ def test_snip_is_the_weight_times_the_gradient_by_finite_differences(
     loss, weights, h = loss_of(model, images, labels), flat(prunable(model)), 1e-6
     nudges = h * torch.eye(len(weights), dtype=torch.float64)
     gradient = torch.stack([(loss(weights + nudge) - loss(weights - nudge)) / (2 * h) for nudge in nudges])
-    torch.testing.assert_close(flat(scores.snip(model, images, labels)), (weights * gradient).abs(), rtol=0, atol=1e-8)
+    torch.testing.assert_close(
+        flat(saliency.snip(model, images, labels)), (weights * gradient).abs(), rtol=0, atol=1e-8
+    )
 
 
 def test_grasp_is_minus_the_weight_times_the_hessian_times_the_gradient(
@@ -63,13 +65,13 @@ def test_grasp_is_minus_the_weight_times_the_hessian_times_the_gradient(
     assert expected.abs().max() > 0
     # Both are of the order of the temperature to the minus three: compare by share, not by difference.
     scale = expected.abs().max()
-    torch.testing.assert_close(flat(scores.grasp(model, images, labels)) / scale, expected / scale)
+    torch.testing.assert_close(flat(saliency.grasp(model, images, labels)) / scale, expected / scale)
 
 
 def test_grasp_changes_with_the_temperature_by_more_than_a_factor(
     model: nn.Module, images: Tensor, labels: Tensor
 ) -> None:
-    cold, hot = (flat(scores.grasp(model, images, labels, temperature=t)) for t in (1.0, 200.0))
+    cold, hot = (flat(saliency.grasp(model, images, labels, temperature=t)) for t in (1.0, 200.0))
     assert not torch.allclose(cold / cold.abs().max(), hot / hot.abs().max(), atol=1e-2)
 
 
@@ -79,7 +81,7 @@ def test_synflow_is_conserved_from_layer_to_layer() -> None:
         nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5), nn.ReLU(), nn.Linear(5, 2)
     )
     initialise(model)
-    sums = [float(score.sum()) for score in scores.synflow(model, (1, 6, 6)).values()]
+    sums = [float(score.sum()) for score in saliency.synflow(model, (1, 6, 6)).values()]
     assert sums == pytest.approx([sums[0]] * 3, rel=1e-12)
 
 
@@ -87,7 +89,7 @@ def test_synflow_is_conserved_under_masks_and_gives_nothing_to_the_pruned() -> N
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 5, bias=False), nn.ReLU(), nn.Linear(5, 2, bias=False))
     masks = {name: torch.rand(weight.shape) < 0.5 for name, weight in prunable(model).items()}
-    flow = scores.synflow(model, (6,), masks)
+    flow = saliency.synflow(model, (6,), masks)
     assert all(not flow[name][~lives].any() for name, lives in masks.items())
     assert float(flow["0.weight"].sum()) == pytest.approx(float(flow["2.weight"].sum()), rel=1e-12)
     assert float(flow["0.weight"].sum()) > 0
@@ -97,7 +99,7 @@ def test_synflow_of_a_deep_network_leaves_the_range_of_single_precision() -> Non
     model = nn.Sequential(*(nn.Linear(1000, 1000, bias=False) for _ in range(16)), nn.Linear(1000, 1, bias=False))
     for weight in prunable(model).values():
         nn.init.constant_(weight, 1.0)
-    flow = scores.synflow(model, (1000,))["16.weight"].sum()
+    flow = saliency.synflow(model, (1000,))["16.weight"].sum()
     assert float(flow) == pytest.approx(1000.0**17)
 
 
@@ -110,7 +112,7 @@ def test_the_model_stays_as_it_was(
     cross_entropy(model(images), labels).backward()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     gradients = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-    scores.synflow(model, (3,)) if score == "synflow" else getattr(scores, score)(model, images, labels)
+    saliency.synflow(model, (3,)) if score == "synflow" else getattr(saliency, score)(model, images, labels)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), gradients, strict=True) if p.grad is not None)
     assert all(module.training is training for module in model.modules())
@@ -119,8 +121,8 @@ def test_the_model_stays_as_it_was(
 def test_batch_norm_of_snip_and_grasp_uses_the_batch_as_in_training(
     model: nn.Module, images: Tensor, labels: Tensor
 ) -> None:
-    in_training = [score(model.train(), images, labels)["0.weight"] for score in (scores.snip, scores.grasp)]
-    in_evaluation = [score(model.eval(), images, labels)["0.weight"] for score in (scores.snip, scores.grasp)]
+    in_training = [score(model.train(), images, labels)["0.weight"] for score in (saliency.snip, saliency.grasp)]
+    in_evaluation = [score(model.eval(), images, labels)["0.weight"] for score in (saliency.snip, saliency.grasp)]
     for one, other in zip(in_training, in_evaluation, strict=True):
         assert torch.equal(one, other)
 
@@ -136,7 +138,7 @@ def test_a_weight_that_the_output_does_not_depend_on_scores_nothing() -> None:
             return output
 
     model, batch = Forgetful(), (torch.randn(4, 3), torch.tensor([0, 1, 0, 1]))
-    for flow in (scores.snip(model, *batch), scores.grasp(model, *batch), scores.synflow(model, (3,))):
+    for flow in (saliency.snip(model, *batch), saliency.grasp(model, *batch), saliency.synflow(model, (3,))):
         assert not flow["unused.weight"].any()
         assert flow["used.weight"].any()
 
@@ -146,7 +148,7 @@ def test_images_that_are_too_many_at_once_give_the_same_scores_in_parts(
 ) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
-    at_once = [score(model, images, labels) for score in (scores.snip, scores.grasp)]
-    monkeypatch.setattr(scores, "AT_ONCE", 4)
-    in_parts = [score(model, images, labels) for score in (scores.snip, scores.grasp)]
+    at_once = [score(model, images, labels) for score in (saliency.snip, saliency.grasp)]
+    monkeypatch.setattr(saliency, "AT_ONCE", 4)
+    in_parts = [score(model, images, labels) for score in (saliency.snip, saliency.grasp)]
     torch.testing.assert_close(in_parts, at_once, rtol=1e-9, atol=0)
