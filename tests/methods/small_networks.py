@@ -47,3 +47,12 @@ def broken(shape: Shape, classes: int) -> nn.Module:
     model = normed(shape, classes)
     nn.init.constant_(model.get_parameter("1.weight"), torch.nan)
     return model
+
+
+def normalised_front(shape: Shape, classes: int) -> nn.Module:
+    """A first layer whose weight is computed, and a second one that is frozen and mostly zero."""
+    front, frozen = nn.utils.parametrizations.weight_norm(nn.Linear(prod(shape), 12)), nn.Linear(12, 12)
+    nn.init.eye_(frozen.weight)
+    for parameter in frozen.parameters():
+        parameter.requires_grad = False
+    return nn.Sequential(nn.Flatten(), front, frozen, nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, classes))

@@ -71,6 +71,15 @@ def test_a_layer_that_the_recipe_excludes_stays_dense(method: str, shared: Path)
     assert run.result["sparsity"] == pytest.approx(0.6, abs=0.01)
 
 
+@pytest.mark.parametrize("method", ["asni-1", "asni-2", "original", "control-signs", "control-mask", "lottery"])
+def test_a_layer_that_cannot_be_pruned_can_be_excluded(method: str, shared: Path) -> None:
+    recipe = small_recipe("normalised_front", exclude=["1", "2"])
+    run = METHODS[method].train(small_trainer(shared / "front", recipe))
+    assert list(run.masks) == ["3.weight", "5.weight"]
+    assert run.result["sparsity"] == pytest.approx(0.6, abs=0.01)
+    assert torch.equal(run.weights["2.weight"], torch.eye(12)), "a frozen layer stays what it was"
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_score_and_a_floor_are_used_or_refused(method: str, shared: Path) -> None:
     recipe = small_recipe("fading", score="lamp", floor=3)

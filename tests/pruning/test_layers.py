@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 from torch.optim import SGD
 
 from asni.errors import AsniError, UsageError
+from asni.methods.amenable import amenable
 from asni.methods.asni import ASNI
 from asni.methods.continuous import Continuous
 from asni.methods.gmp import GMP
@@ -18,6 +20,7 @@ from asni.methods.soft_threshold import STR
 from asni.networks import build
 from asni.pruning.hold import Hold
 from asni.pruning.layers import prunable
+from asni.pruning.masks import full_masks
 from asni.pruning.pruner import Pruner
 
 
@@ -87,6 +90,47 @@ def test_a_name_that_matches_nothing_is_an_error_with_the_nearest_one(where: str
         prunable(Language(), **{where: ["embedding", "hed"]})
     with pytest.raises(UsageError, match="Conv3d"):
         prunable(Language(), **{where: nn.Conv3d})
+
+
+@pytest.mark.parametrize("nothing", ["", 0, [0], [nn.Linear(1, 1)], [None]])
+def test_what_selects_nothing_is_refused(nothing: Any) -> None:
+    with pytest.raises(UsageError):
+        prunable(Language(), exclude=nothing)
+
+
+def test_a_module_itself_and_an_iterator_select_too() -> None:
+    model = Language()
+    assert list(prunable(model, exclude=model.attention)) == ["head.weight"]
+    assert list(prunable(model, exclude=(name for name in ["attention"]))) == ["head.weight"]
+
+
+def test_the_other_matrices_of_a_linear_layer_can_be_included() -> None:
+    class Adapted(nn.Linear):
+        def __init__(self) -> None:
+            super().__init__(3, 3)
+            self.low_rank = nn.Parameter(torch.zeros(3, 1))
+
+    model = nn.Sequential(Adapted())
+    assert list(prunable(model)) == ["0.weight"]
+    assert list(prunable(model, include="*.low_rank")) == ["0.low_rank"]
+
+
+def test_masks_and_a_selection_that_contradict_each_other_are_refused() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    masks = full_masks(prunable(model))
+    with pytest.raises(UsageError, match="masks"):
+        Hold(model, SGD(model.parameters(), lr=0.1), masks, exclude="0")
+    with pytest.raises(AsniError, match=r"'0\.weight'"):
+        amenable(model, masks, exclude="0")
+
+
+def test_an_excluded_layer_keeps_its_weights_in_the_amenable_initialisation() -> None:
+    first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    before = first.weight.detach().clone(), second.weight.detach().clone()
+    numbers = amenable(nn.Sequential(first, second), exclude="0")
+    assert torch.equal(before[0], first.weight)
+    assert not torch.equal(before[1], second.weight)
+    assert list(numbers.mask) == ["1.weight"]
 
 
 def test_nothing_left_is_an_error() -> None:

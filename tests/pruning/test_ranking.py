@@ -3,6 +3,7 @@
 import math
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -111,7 +112,10 @@ def test_masks_under_a_floor_are_nested(layers: list[list[float]], data: Any) ->
 
 
 def test_a_fraction_is_rounded_up_but_not_for_a_rounding_error() -> None:
-    assert floor_counts({"a": torch.zeros(100), "b": torch.zeros(15)}, 0.07, keep=50) == {"a": 7, "b": 2}
+    layers = {"a": torch.zeros(100), "b": torch.zeros(15)}
+    assert floor_counts(layers, 0.07, keep=50) == {"a": 7, "b": 2}
+    assert floor_counts(layers, np.float32(0.5), keep=60) == {"a": 50, "b": 8}  # type: ignore[arg-type]
+    assert floor_counts(layers, np.int64(3), keep=60) == {"a": 3, "b": 3}  # type: ignore[arg-type]
 
 
 def test_a_floor_that_cannot_be_kept_is_refused_with_the_numbers_and_leaves_the_optimiser_alone() -> None:
@@ -122,7 +126,7 @@ def test_a_floor_that_cannot_be_kept_is_refused_with_the_numbers_and_leaves_the_
     assert not optimizer._optimizer_step_pre_hooks
 
 
-@pytest.mark.parametrize("floor", [-1, -0.5, 1.5, math.nan])
+@pytest.mark.parametrize("floor", [-1, -0.5, 1.5, math.nan, True])
 def test_a_floor_that_is_neither_a_fraction_nor_a_number_is_refused(floor: float) -> None:
     with pytest.raises(UsageError, match=f"floor.* {floor}"):
         keep_largest({"a": torch.ones(4)}, 2, floor=floor)

@@ -254,3 +254,14 @@ def test_a_recipe_with_an_unknown_key_is_left_out(tmp_path: Path) -> None:
 def test_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"/nothing .*directory"):
         collect(tmp_path / "nothing")
+
+
+def test_a_round_of_an_earlier_version_is_not_taken_for_a_method(tmp_path: Path) -> None:
+    for stage in ("asni-1", "lottery-round-2"):
+        path = make_run(tmp_path / stage, stage=stage) / "request.json"
+        request = json.loads(path.read_text())
+        del request["method"]
+        path.write_text(json.dumps(request))
+    collection = collect(tmp_path)
+    assert [run.method for run in collection.runs] == ["asni-1"]
+    assert any("lottery-round-2" in warning and "earlier version" in warning for warning in collection.warnings)

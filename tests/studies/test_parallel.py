@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from asni.errors import StoppedError
+from asni.errors import StoppedError, UsageError
 from asni.recipes import load
 from asni.runs import names
 from asni.studies.overview import Overview
@@ -76,7 +76,17 @@ def test_one_that_is_killed_is_named_too(tmp_path: Path, started: "list[subproce
     assert "SIGKILL" in reason
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_request_that_is_wrong_ends_the_study_at_once(
+    tmp_path: Path, started: "list[subprocess.Popen[bytes]]"
+) -> None:
+    recipe = load("digits-fc").override(epochs=9999, batch_size=1501)
+    runs = Study({"digits-fc": recipe}, [0], ["dense", "gmp", "snip"], "fp32", tmp_path).runs
+    with pytest.raises(UsageError, match="1501"):
+        Parallel(1, LocalProcesses("cpu")).run(runs, Watched(runs))
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_no_process_is_left_behind_when_the_user_stops(
     tmp_path: Path, started: "list[subprocess.Popen[bytes]]", stop: signal.Signals
 ) -> None:

@@ -1,6 +1,7 @@
 """What a study consists of, what is missing, and what happens to the others when a run fails."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,3 +75,14 @@ def test_a_request_that_cannot_be_fulfilled_ends_the_study_at_once(tmp_path: Pat
 @pytest.mark.parametrize("name", METHODS)
 def test_what_a_method_needs_is_a_method(name: str) -> None:
     assert all(needed in METHODS for needed in METHODS[name].needs)
+
+
+@pytest.mark.parametrize("pruning", [{"exclude": ["linear4"]}, {"floor": 0.5}])
+def test_a_pruning_that_cannot_be_done_is_refused_before_anything_is_trained(
+    tmp_path: Path, pruning: dict[str, Any]
+) -> None:
+    wrong = SHORT.model_copy(update={"pruning": SHORT.pruning.model_copy(update=pruning)})
+    asked = study(tmp_path, "dense", "asni-1", recipe=wrong)
+    with pytest.raises(UsageError):
+        train_missing(asked, InProcess("cpu"))
+    assert not any(tmp_path.rglob("request.json"))

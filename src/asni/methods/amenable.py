@@ -12,7 +12,7 @@ from asni.methods.asni import asni_1
 from asni.networks.initial import reset_biases_and_norms
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable
-from asni.pruning.masks import Masks, nonzero_masks, weights_of
+from asni.pruning.masks import Masks, nonzero_masks, require_fitting, weights_of
 from asni.runs import names
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def _short(centroid: float | None) -> str:
 def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None, **layers: Unpack[Layers]) -> Amenable:
     """Sets each layer's surviving positive (negative) weights to their mean, biases to 0, and resets norm layers.
 
-    In a layer without an entry in `masks`, the nonzero weights survive. Excluded layers keep their weights. Retrain the
-    network under `asni.Hold`.
+    In a layer without an entry in `masks`, the nonzero weights survive. Layers that you exclude keep their weights.
+    Retrain the network under `asni.Hold`.
 
     >>> model = nn.Linear(4, 1)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 3.0, 0.0, -0.5]]))
@@ -75,8 +75,11 @@ def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None, **laye
     layer     c-  c+   alive
     weight  -0.5   2  3 of 4
     """
-    weights = {**prunable(model, **layers), **weights_of(model, masks or {})}
+    weights = prunable(model, **layers)
+    if not layers:
+        weights |= weights_of(model, masks or {})
     masks = {**nonzero_masks(weights), **(masks or {})}
+    require_fitting(masks, weights)
     theta_hat = {name: value.clone() for name, value in model.state_dict().items()}
     c_plus: dict[str, float] = {}
     c_minus: dict[str, float] = {}
@@ -95,21 +98,29 @@ def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None, **laye
 
 
 def asni_2(trainer: "Trainer") -> "Run":
-    """ASNI-I, then a full training of its mask from the amenable initialisation.
-
-    A layer that the recipe excludes from pruning is dense, but also starts from its two centroids.
-    """
+    """ASNI-I, then a full training of its mask from the amenable initialisation."""
     sparse = asni_1(trainer)
-    numbers = amenable(trainer.network(sparse.weights), sparse.masks)
+    model, numbers = amenable_network(trainer, sparse)
     centroids = {
         name: {"positive": numbers.c_plus.get(name), "negative": numbers.c_minus.get(name)} for name in numbers.mask
     }
     return trainer.train(
         "asni-2",
         lambda model, optimizer: Hold(model, optimizer, sparse.masks),
-        start=numbers.theta_0,
+        start=model.state_dict(),
         notes={names.CENTROIDS: centroids},
     )
+
+
+@torch.no_grad()
+def amenable_network(trainer: "Trainer", sparse: "Run") -> tuple[nn.Module, Amenable]:
+    """The network that ASNI-II starts from: pruned layers at their centroids, all else as ASNI-I started, biases 0."""
+    numbers = amenable(trainer.network(sparse.weights), sparse.masks, **trainer.recipe.pruning.layers)
+    model = trainer.network(sparse.initial)
+    reset_biases_and_norms(model)
+    for name in sparse.masks:
+        model.get_parameter(name).copy_(numbers.theta_0[name])
+    return model, numbers
 
 
 def original(trainer: "Trainer") -> "Run":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from asni.methods.amenable import amenable
+from asni.methods.amenable import amenable_network
 from asni.methods.asni import asni_1
 from asni.pruning.hold import Hold
 from asni.pruning.masks import Masks
@@ -51,11 +51,9 @@ def control_mask(trainer: "Trainer") -> "Run":
 
 
 def _amenable(trainer: "Trainer") -> tuple[nn.Module, Masks]:
-    """The network with ASNI-II's initial values, and ASNI-I's masks."""
+    """The network with ASNI-II's initial values, and its masks."""
     sparse = asni_1(trainer)
-    model, masks = trainer.network(sparse.weights), sparse.masks
-    amenable(model, masks)
-    return model, masks
+    return amenable_network(trainer, sparse)[0], sparse.masks
 
 
 def _trained(trainer: "Trainer", stage: str, masks: Masks, start: dict[str, Tensor]) -> "Run":

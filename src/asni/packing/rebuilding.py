@@ -11,6 +11,7 @@ from asni.runs import names
 if TYPE_CHECKING:
     from torch import nn
 
+    from asni.pruning.layers import Layers
     from asni.recipes import Recipe
     from asni.runs.run import Run
     from asni.training.trainer import Trainer
@@ -35,13 +36,17 @@ def rebuild(path: str | Path, *, trust_code: bool = False) -> "nn.Module":
 
 
 def fill(model: "nn.Module", packed: Packed) -> None:
-    """Load the weights of a file into a network; what an amenable file leaves out is reset."""
+    """Load the weights of a file into a network.
+
+    An amenable file holds the pruned layers alone: biases and norm layers are reset, all else keeps its values.
+    """
     from asni.networks import reset_biases_and_norms
     from asni.pruning.layers import prunable
 
     state, own = to_torch(packed.tensors), model.state_dict()
     complete = packed.mode != "amenable"
-    needed = own if complete else {name: weight for name, weight in prunable(model).items() if weight.numel()}
+    pruned = {} if complete else prunable(model, **_selection(packed))
+    needed = own if complete else {name: weight for name, weight in pruned.items() if weight.numel()}
     missing = [name for name in needed if name not in state]
     other = [name for name, tensor in state.items() if name not in own or own[name].shape != tensor.shape]
     if missing or other:
@@ -49,6 +54,15 @@ def fill(model: "nn.Module", packed: Packed) -> None:
     model.load_state_dict(state, strict=complete)
     if not complete:
         reset_biases_and_norms(model)
+
+
+def _selection(packed: Packed) -> "Layers":
+    """Which layers the recipe of a file prunes."""
+    from asni.recipes import Recipe
+    from asni.recipes.checking import checked
+
+    recipe = packed.about.get("recipe")
+    return {} if recipe is None else checked(Recipe, recipe, "the recipe in the packed file").pruning.layers
 
 
 def recipe_of(path: str | Path, *, trust_code: bool = False) -> "Recipe":

@@ -1,6 +1,6 @@
 """Read the weights to pack: from a finished run, a safetensors file or a PyTorch state_dict."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,26 +40,16 @@ def _read_run(directory: Path, mode: str) -> Source:
     amenable_start = mode == "amenable" and result["stage"] == "asni-2"
     tensors = read_safetensors(directory / (names.INITIAL if amenable_start else names.WEIGHTS))
     if mode == "amenable":
-        layers = _layers(directory, recipe, result)
-        tensors = {name: tensor for name, tensor in tensors.items() if name in layers}
+        masks = _masks(directory, dense=not result["sparsity"])
+        tensors = {name: tensor for name, tensor in tensors.items() if name in masks}
     metrics = {key: value for key, value in result.items() if key != "rounds"}
     about = {"recipe": _without_defaults(recipe), "metrics": metrics}
     return Source(tensors, _network(recipe), about)
 
 
-def _layers(directory: Path, recipe: Mapping[str, Any], result: Mapping[str, Any]) -> Iterable[str]:
-    """The layers that have an amenable initialisation."""
-    from asni.runs import reading
-
-    if not result["sparsity"]:
+def _masks(directory: Path, *, dense: bool) -> Mapping[str, Tensor]:
+    if dense:
         raise PackError(f"{directory} is a dense run: it has no mask, so it has no amenable initialisation")
-    if result["stage"] == "asni-2":
-        return reading.json_object(directory / names.CENTROIDS)
-    if recipe["pruning"]["include"] or recipe["pruning"]["exclude"]:
-        raise PackError(
-            f"the recipe of {directory} excludes some layers from pruning, so only its ASNI-II run has two numbers per "
-            "layer. Train that run (--method asni-2) and pack it."
-        )
     return read_safetensors(directory / names.MASK)
 
 

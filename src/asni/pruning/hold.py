@@ -6,6 +6,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
+from asni.errors import UsageError
 from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.masks import (
     Masks,
@@ -44,6 +45,8 @@ class Hold(Pruner):
         masks: Mapping[str, Tensor] | None = None,
         **layers: Unpack[Layers],
     ):
+        if masks is not None and layers:
+            raise UsageError("masks already select the weights to hold: leave out include and exclude, or the masks.")
         held = prunable(model, **layers) if masks is None else weights_of(model, masks)
         super().__init__(optimizer, trained_by(optimizer, held))
         self._of_other_optimizers = held.keys() - self.weights.keys()

@@ -1,9 +1,9 @@
 """Which weights of a network may be pruned."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TypedDict
+from typing import TypedDict, TypeGuard
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -20,27 +20,27 @@ PRUNABLE_LAYERS = (
     nn.ConvTranspose3d,
 )
 
-Selector = str | type[nn.Module] | Callable[[str, nn.Module], bool]
-"""A glob pattern for names, a type of module, or a function of a weight's name and the module that owns it."""
+Selector = str | type[nn.Module] | nn.Module | Callable[[str, nn.Module], bool]
+"""A glob pattern for names, a module or a type of modules, or a function of a weight's name and its owner."""
 
 
 class Layers(TypedDict, total=False):
     """Keyword arguments of every pruner that select the weights to prune; see `prunable`."""
 
-    include: Selector | Sequence[Selector] | None
-    exclude: Selector | Sequence[Selector] | None
+    include: Selector | Iterable[Selector] | None
+    exclude: Selector | Iterable[Selector] | None
 
 
 def prunable(
     model: nn.Module,
-    include: Selector | Sequence[Selector] | None = None,
-    exclude: Selector | Sequence[Selector] | None = None,
+    include: Selector | Iterable[Selector] | None = None,
+    exclude: Selector | Iterable[Selector] | None = None,
 ) -> dict[str, Tensor]:
     """The prunable weights of a model, by name: by default those of all convolution and linear layers.
 
-    `include` selects others instead, among all weights with at least two dimensions; `exclude` removes some. A name or
-    a type matches a weight, a layer, or a module with all its submodules; `*` matches any characters, including dots. A
-    shared weight is listed once, and can be excluded by any of its names.
+    `include` selects others instead, among all weights with at least two dimensions; `exclude` removes some. A name
+    matches a weight, a layer, or a module with all its submodules, and so does a module or a type; `*` matches any
+    characters, including dots. A shared weight is listed once, and can be excluded by any of its names.
 
     >>> model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
     >>> list(prunable(model)), list(prunable(model, exclude="0")), list(prunable(model, include=["2", nn.Linear]))
@@ -48,7 +48,7 @@ def prunable(
     """
     candidates = list(_candidates(model))
     included = _selected(candidates, include) if include is not None else [each for each in candidates if each.usual]
-    excluded = {id(each.weight) for each in _selected(candidates, exclude or [])}
+    excluded = {id(each.weight) for each in _selected(candidates, [] if exclude is None else exclude)}
     weights: dict[int, tuple[str, Tensor]] = {}
     for each in included:
         if id(each.weight) not in excluded:
@@ -80,22 +80,23 @@ class _Candidate:
     name: str
     weight: Tensor
     modules: Mapping[str, nn.Module]
+    usual: bool
+    """Whether it is pruned by default."""
 
     @property
-    def owner(self) -> nn.Module:
-        return list(self.modules.values())[-1]
-
-    @property
-    def usual(self) -> bool:
-        """Whether it is pruned by default."""
-        return isinstance(self.owner, PRUNABLE_LAYERS)
+    def names(self) -> list[str]:
+        """Its own name and those of the modules that contain it; the model itself has none."""
+        return [name for name in (*self.modules, self.name) if name]
 
     def matches(self, selector: Selector) -> bool:
+        modules = list(self.modules.values())
         if isinstance(selector, str):
-            return any(fnmatchcase(name, selector) for name in (*self.modules, self.name))
+            return any(fnmatchcase(name, selector) for name in self.names)
         if isinstance(selector, type):
-            return any(isinstance(module, selector) for module in self.modules.values())
-        return selector(self.name, self.owner)
+            return any(isinstance(module, selector) for module in modules)
+        if isinstance(selector, nn.Module):
+            return any(module is selector for module in modules)
+        return selector(self.name, modules[-1])
 
 
 def _candidates(model: nn.Module) -> Iterator[_Candidate]:
@@ -104,33 +105,39 @@ def _candidates(model: nn.Module) -> Iterator[_Candidate]:
     for path, module in modules.items():
         parts = path.split(".") if path else []
         above = {inner: modules[inner] for inner in (".".join(parts[:depth]) for depth in range(len(parts) + 1))}
-        if isinstance(module, PRUNABLE_LAYERS):
-            own = {"weight": module.weight}
-        else:
-            own = {name: weight for name, weight in module.named_parameters(recurse=False) if _is_matrix(weight)}
-        for name, weight in own.items():
-            yield _Candidate(".".join([*parts, name]), weight, above)
+        own = {name: weight for name, weight in module.named_parameters(recurse=False) if _is_matrix(weight)}
+        usual = {"weight": module.weight} if isinstance(module, PRUNABLE_LAYERS) else {}
+        for name, weight in {**own, **usual}.items():
+            yield _Candidate(".".join([*parts, name]), weight, above, name in usual)
 
 
 def _is_matrix(weight: nn.Parameter) -> bool:
     return not isinstance(weight, nn.UninitializedParameter) and weight.ndim >= 2
 
 
-def _selected(candidates: Sequence[_Candidate], selectors: Selector | Sequence[Selector]) -> list[_Candidate]:
+def _selected(candidates: Sequence[_Candidate], selectors: Selector | Iterable[Selector]) -> list[_Candidate]:
     """The candidates that match any selector, in network order."""
-    several = [selectors] if isinstance(selectors, str | type) or callable(selectors) else selectors
+    several = list(selectors) if isinstance(selectors, Iterable) and not _is_selector(selectors) else [selectors]
     for selector in several:
         _require_match(candidates, selector)
     return [each for each in candidates if any(each.matches(selector) for selector in several)]
 
 
-def _require_match(candidates: Sequence[_Candidate], selector: Selector) -> None:
-    if not isinstance(selector, str | type) or any(each.matches(selector) for each in candidates):
+def _is_selector(value: object) -> TypeGuard[Selector]:
+    return isinstance(value, str | type | nn.Module) or callable(value)
+
+
+def _require_match(candidates: Sequence[_Candidate], selector: object) -> None:
+    """Refuse what selects nothing; only a function may."""
+    if not _is_selector(selector):
+        raise UsageError(f"layers are selected by name, module, type or function, not by {selector!r}.")
+    if any(each.matches(selector) for each in candidates):
         return
-    if isinstance(selector, type):
-        raise UsageError(f"the network has no {selector.__name__} with prunable weights.")
-    names = {name for each in candidates for name in (*each.modules, each.name) if name}
-    raise unknown("layer", selector, names)
+    if isinstance(selector, str):
+        raise unknown("layer", selector, {name for each in candidates for name in each.names})
+    if isinstance(selector, type | nn.Module):
+        kind = selector if isinstance(selector, type) else type(selector)
+        raise UsageError(f"the network has no such {kind.__name__} with prunable weights.")
 
 
 def _require_own_values(name: str, weight: Tensor) -> None:

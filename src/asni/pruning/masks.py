@@ -3,6 +3,7 @@
 import math
 import zlib
 from collections.abc import Callable, Mapping
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -114,15 +115,15 @@ def floor_counts(layers: Mapping[str, Tensor], floor: float, keep: int) -> dict[
     >>> floor_counts({"a": torch.zeros(300), "b": torch.zeros(10)}, 0.05, keep=100)
     {'a': 15, 'b': 1}
     """
-    if not (0 <= floor <= 1 if isinstance(floor, float) else floor >= 0):
+    whole = isinstance(floor, Integral)
+    if isinstance(floor, bool) or not (floor >= 0 if whole else 0 <= floor <= 1):
         raise UsageError(
             f"floor must be a fraction of each layer, from 0.0 to 1.0, or a number of weights, not {floor}."
         )
     sizes = {name: weight.numel() for name, weight in layers.items()}
     # Minus a tolerance, so that a rounding error does not turn 7 % of 100 into 8 weights.
     counts = {
-        name: min(size, math.ceil(floor * size - 1e-9) if isinstance(floor, float) else floor)
-        for name, size in sizes.items()
+        name: min(size, int(floor) if whole else math.ceil(float(floor) * size - 1e-9)) for name, size in sizes.items()
     }
     if sum(counts.values()) > keep:
         raise UsageError(
@@ -179,7 +180,7 @@ def _require_finite(name: str, values: Tensor) -> None:
     if not np.isfinite(values.numpy()).all():
         raise AsniError(
             f"{int((~torch.isfinite(values)).sum()):,} of {values.numel():,} values of layer '{name}' are NaN or "
-            "infinite, so they cannot be ranked. The training has diverged: lower the learning rate."
+            "infinite, so they cannot be ranked. If weights are, the training has diverged: lower the learning rate."
         )
 
 

@@ -33,7 +33,7 @@ class Pruner(ABC):
     def __repr__(self) -> str:
         alive, total = count(self.masks), weight_count(self.weights)
         # Rounded down: 99.99 % must not look like everything.
-        percent = 1000 * (total - alive) // total / 10
+        percent = 1000 * (total - alive) // max(total, 1) / 10
         return f"{type(self).__name__}({self.progress}, {percent:g} % pruned, {alive:,} alive)"
 
     @property

@@ -39,6 +39,8 @@ def score_function(score: str | Score) -> Score:
     """The score function of that name; a function is returned unchanged."""
     if callable(score):
         return score
+    if not isinstance(score, str):
+        raise UsageError(f"score is a name or a function (name, weight) -> tensor, not {score!r}.")
     if score not in SCORES:
         raise unknown("score", score, SCORES)
     return SCORES[score]

@@ -131,7 +131,8 @@ def _group(runs: list[ShownRun], stages: Mapping[str, Any], bins: int) -> dict[s
             "epochs": training.epochs,
             "batch size": training.batch_size,
             "optimiser": f"{training.optimizer}, learning rate {training.lr:g} ({training.lr_policy})",
-            "changed": ", ".join(f"{k} {v}" for k, v in recipe.overrides.model_dump(exclude_none=True).items()),
+            "pruning": _in_words(recipe.pruning.model_dump(include={"score", "floor", "include", "exclude"})),
+            "changed": _in_words(recipe.overrides.model_dump()),
         },
         "paper_nonzeros": recipe.paper.nonzeros,
         "stages": {run.stage: stages[run.stage] for run in runs},
@@ -140,6 +141,10 @@ def _group(runs: list[ShownRun], stages: Mapping[str, Any], bins: int) -> dict[s
         "distribution": distribution(runs, bins),
         "runs": [_run(run, bins) for run in runs],
     }
+
+
+def _in_words(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
 
 
 def _schedule(recipe: Recipe, runs: Iterable[ShownRun]) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from asni.errors import AsniError, UsageError
 from asni.figures.distributions import Histogram, Layer, histogram, layers, surviving
-from asni.methods import FROM_ORIGINAL_VALUES
+from asni.methods import FROM_ORIGINAL_VALUES, METHODS
 from asni.recipes import Recipe
 from asni.runs import names, reading
 
@@ -136,7 +136,7 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
     return ShownRun(
         path,
         recipe,
-        _asked(directory, {"method": stage, **request}, "method", str),
+        _method(directory, request, stage),
         stage,
         seed,
         _asked(directory, request, "precision", str),
@@ -149,6 +149,12 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
         network,
         _initial(directory, path, warnings) if finished and stage in FROM_ORIGINAL_VALUES else None,
     )
+
+
+def _method(directory: Path, request: Mapping[str, Any], stage: str) -> str:
+    if "method" not in request and stage not in METHODS:
+        raise AsniError(f"an earlier version of asni wrote it, and did not record the method that {stage} belongs to")
+    return _asked(directory, {"method": stage, **request}, "method", str)
 
 
 def _asked(directory: Path, request: Mapping[str, Any], key: str, kind: type[Value]) -> Value:

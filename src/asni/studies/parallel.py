@@ -12,13 +12,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from asni.errors import StoppedError
+from asni.errors import StoppedError, UsageError
 from asni.files import write_text
 from asni.studies.executors import Failures, blocked_by
 from asni.studies.overview import Overview
 from asni.studies.study import PlannedRun
 
 POLL_SECONDS = 0.2
+USAGE_ERROR = 2
+"""The exit status of `asni` for a request that is wrong."""
 
 
 class Process(Protocol):
@@ -67,9 +69,13 @@ class Parallel:
                 overview.show(running)
                 time.sleep(POLL_SECONDS)
                 for planned, status in [(planned, process.poll()) for planned, process in running.items()]:
-                    if status is not None:
-                        del running[planned]
-                        failures |= {planned: reason(planned.log, status)} if status else {}
+                    if status is None:
+                        continue
+                    del running[planned]
+                    if status == USAGE_ERROR:
+                        # The request itself is wrong, so the other runs would fail too.
+                        raise UsageError(reason(planned.log, status))
+                    failures |= {planned: reason(planned.log, status)} if status else {}
             overview.list_finished()
         return failures
 
@@ -120,7 +126,9 @@ def _stoppable(running: dict[PlannedRun, Process]) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> Any:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    # A signal that is ignored, as SIGHUP is under nohup, stays ignored.
+    caught = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, stop) for each in caught}
     try:
         yield
     finally:
@@ -128,7 +136,8 @@ def _stoppable(running: dict[PlannedRun, Process]) -> Iterator[None]:
             process.terminate()
         for process in running.values():
             process.wait()
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def reason(log: Path, status: int) -> str:
@@ -139,4 +148,4 @@ def reason(log: Path, status: int) -> str:
         return " ".join(lines[errors[-1] :]).removeprefix("asni: ")
     if status < 0:
         return f"killed by {signal.Signals(-status).name}"
-    return lines[-1] if lines else f"exited with status {status}"
+    return f"exited with status {status}" + (f" after: {lines[-1]}" if lines else "")

@@ -1,6 +1,8 @@
 """Train the runs of a study on a Slurm cluster with submitit; without `srun`, submitit trains them on this machine."""
 
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,7 +67,9 @@ class Slurm:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, runs: Sequence[PlannedRun], at_once: int) -> list[SlurmJob]:
-        executor = submitit.AutoExecutor(self.folder / "%j", slurm_max_num_timeout=MOST_TIMEOUTS)
+        executor = submitit.AutoExecutor(
+            self.folder / "%j", slurm_max_num_timeout=MOST_TIMEOUTS, local_max_num_timeout=MOST_TIMEOUTS
+        )
         executor.update_parameters(
             name="asni",
             timeout_min=self.minutes,
@@ -73,4 +77,16 @@ class Slurm:
             slurm_array_parallelism=at_once,
             slurm_additional_parameters={"requeue": True, **self.options},
         )
-        return [SlurmJob(job) for job in executor.submit_array([TrainRun(planned, self.device) for planned in runs])]
+        with _interruptible_children():
+            jobs = executor.submit_array([TrainRun(planned, self.device) for planned in runs])
+        return [SlurmJob(job) for job in jobs]
+
+
+@contextmanager
+def _interruptible_children() -> Iterator[None]:
+    """Let children react to SIGINT, by which submitit cancels local jobs; a shell's background jobs ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from asni import datasets, networks
 from asni.datasets.order import epoch_order
 from asni.errors import UsageError
 from asni.pruning.layers import prunable
-from asni.pruning.masks import weight_count
+from asni.pruning.masks import floor_counts, weight_count
 from asni.pruning.schedules import kept
 from asni.runs.run import Experiment, Run
 from asni.training.processes import fail_together
@@ -43,6 +42,8 @@ class Trainer:
         self.method = ""
         self.rounds: dict[str, Run] = {}
         self._trained_here: set[str] = set()
+        with fail_together(fabric):
+            self.keep = self._weights_to_keep()
 
     def begin(self, method: str) -> None:
         """Start a method: the rounds that follow belong to it, or to a method that it needs."""
@@ -63,15 +64,16 @@ class Trainer:
         """The prunable weights according to the recipe."""
         return prunable(model, **self.recipe.pruning.layers)
 
-    @cached_property
-    def keep(self) -> int:
-        """The number of prunable weights that live at the end of the recipe's schedule."""
-        candidates = weight_count(self.prunable(self.network()))
-        keep = kept(candidates, self.recipe.final_sparsity)
+    def _weights_to_keep(self) -> int:
+        """How many of the prunable weights live in the end; a recipe that cannot be pruned so is refused."""
+        weights, floor = self.prunable(self.network()), self.recipe.pruning.floor
+        keep = kept(weight_count(weights), self.recipe.final_sparsity)
         if keep == 0:
             raise UsageError(
-                f"a sparsity of {self.recipe.final_sparsity} prunes all {candidates:,} weights. Choose a lower one."
+                f"a sparsity of {self.recipe.final_sparsity} leaves none of {weight_count(weights):,} weights."
             )
+        if floor is not None:
+            floor_counts(weights, floor, keep)
         return keep
 
     def images_in_step(self, step: int) -> int:
