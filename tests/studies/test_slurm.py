@@ -59,6 +59,19 @@ def test_a_preempted_run_is_queued_again_and_resumes(tmp_path: Path) -> None:
     assert "resuming after step" in planned.log.read_text()
 
 
+def test_a_cancelled_run_ends_even_if_a_shell_has_it_ignore_ctrl_c(tmp_path: Path) -> None:
+    [planned] = study(tmp_path, "dense", epochs=100_000).runs
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        [job] = Slurm(tmp_path / "slurm", "cpu")([planned], 1)
+        wait_until(lambda: (planned.run.directory / names.METRICS).exists())
+        job.terminate()
+        wait_until(lambda: job.poll() is not None)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not planned.run.finished
+
+
 def wait_until(happened: Callable[[], bool]) -> None:
     until = time.monotonic() + 120
     while not happened():
