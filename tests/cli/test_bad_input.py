@@ -95,6 +95,8 @@ def test_a_file_where_the_runs_should_go(command: Command, tmp_path: Path, comma
     [
         (["compare", "digits-fc", "--seed", "1", "--seeds", "5"], "--seed and --seeds"),
         (["compare", "digits-fc", "--seed", str(2**32)], "4294967295"),
+        (["compare", "digits-fc", "--slurm-partition", "gpu"], "--executor slurm"),
+        (["investigate", "digits-fc", "--slurm-time", "5"], "--executor slurm"),
         (["train", "--from", "net.asni", "--score", "lamp"], "--score"),
         (["train", "--from", "net.asni", "--sparsity", "0.9"], "--sparsity"),
         (["compare", "digits-fc", "--score", "lamp", "--methods", "asni-1,snip"], "snip does not support score"),

@@ -67,3 +67,9 @@ def test_a_sparsity_that_is_no_fraction_is_refused_and_leaves_the_optimiser_alon
         GradualMagnitude(model, optimizer, schedule=Polynomial(final), steps=2, every=1)
     train(model, optimizer, range(2))
     assert alive(model) == 98
+
+
+def test_a_sparsity_that_leaves_no_weight_is_refused() -> None:
+    model = small_network()
+    with pytest.raises(UsageError, match=r"0\.999 prunes all 98 weights"):
+        GradualMagnitude(model, OPTIMIZERS["sgd"](model.parameters()), schedule=Polynomial(0.999), steps=2, every=1)

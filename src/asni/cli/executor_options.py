@@ -29,7 +29,9 @@ class ExecutorOptions:
         "local"
     )
     slurm_partition: Annotated[str | None, typer.Option(help="The Slurm partition to submit to.")] = None
-    slurm_time: Annotated[int, typer.Option(min=1, help="Minutes after which a run is requeued to resume.")] = 1440
+    slurm_time: Annotated[
+        int | None, typer.Option(min=1, help="Minutes after which a run is requeued to resume. Default: 1440.")
+    ] = None
     slurm_option: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Another sbatch option, such as gres=gpu:1. May be repeated."),
@@ -41,6 +43,8 @@ class ExecutorOptions:
             raise UsageError("--devices cannot be combined with --jobs or --executor slurm. Leave out one of them.")
         if self.executor == "slurm":
             return self._slurm(out)
+        if (self.slurm_partition, self.slurm_time, self.slurm_option) != (None, None, None):
+            raise UsageError("--slurm-partition, --slurm-time and --slurm-option need --executor slurm.")
         if self.jobs in (None, 1):
             return InProcess(self.device, self.devices)
         return Parallel(self.jobs, LocalProcesses(self.device))
@@ -57,7 +61,7 @@ class ExecutorOptions:
             out / "slurm",
             self.device,
             self.slurm_partition,
-            self.slurm_time,
+            self.slurm_time or 1440,
             {key: value for key, _, value in options},
         )
         return Parallel(self.jobs or most_at_once(), launch)

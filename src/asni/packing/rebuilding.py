@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def rebuild(path: str | Path, *, trust_code: bool = False) -> "nn.Module":
     """Build the network of a file with its weights; for an amenable file, biases are 0 and normalisation (1, 0).
 
+    Layers that the recipe of an amenable file excludes are not in it: they get new random values.
     A network named by an import path is code chosen by the file: it is imported only with `trust_code`.
     """
     from asni.networks import build

@@ -8,7 +8,7 @@ from torch import nn
 from asni.errors import UsageError
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
-from asni.pruning.masks import count, floor_counts, full_masks, keep_largest, weight_count
+from asni.pruning.masks import count, full_masks, keep_largest, weight_count, weights_to_keep
 from asni.pruning.schedules import Schedule, kept
 from asni.pruning.scores import Score, magnitude, score_function, scored
 
@@ -61,8 +61,7 @@ class GradualMagnitude(Hold):
         require_sparsity(final)
         self.score = score_function(score)
         weights = trained_by(optimizer, prunable(model, **layers))
-        if floor is not None:
-            floor_counts(weights, floor, kept(weight_count(weights), final))
+        weights_to_keep(weights, final, floor)
         super().__init__(model, optimizer, full_masks(weights))
         self.schedule, self.floor = schedule, floor
         self.total_steps, self.every = steps, every

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from asni.errors import AsniError, UsageError
+from asni.pruning.schedules import kept
 
 Masks = dict[str, Tensor]
 """Parameter name -> bool tensor, True where the weight lives."""
@@ -131,6 +132,16 @@ def floor_counts(layers: Mapping[str, Tensor], floor: float, keep: int) -> dict[
             f"but the sparsity leaves only {keep:,}. Lower the floor or the sparsity."
         )
     return counts
+
+
+def weights_to_keep(weights: Mapping[str, Tensor], sparsity: float, floor: float | None = None) -> int:
+    """How many of the weights live at this sparsity; refuses one that leaves none, or fewer than the floor keeps."""
+    keep = kept(weight_count(weights), sparsity)
+    if keep == 0:
+        raise UsageError(f"a sparsity of {sparsity} prunes all {weight_count(weights):,} weights. Choose a lower one.")
+    if floor is not None:
+        floor_counts(weights, floor, keep)
+    return keep
 
 
 def _largest_of_each(

@@ -127,7 +127,8 @@ def _stoppable(running: dict[PlannedRun, Process]) -> Iterator[None]:
         raise KeyboardInterrupt
 
     # A signal that is ignored, as SIGHUP is under nohup, stays ignored.
-    caught = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    ends = {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
+    caught = [each for each in ends if signal.getsignal(each) is not signal.SIG_IGN]
     before = {each: signal.signal(each, stop) for each in caught}
     try:
         yield

@@ -23,7 +23,7 @@ def plan(recipe: Recipe) -> dict[str, Any]:
 
     from asni import networks
     from asni.pruning.layers import prunable
-    from asni.pruning.masks import floor_counts, weight_count
+    from asni.pruning.masks import weight_count, weights_to_keep
 
     info, pruning = info_of(recipe.dataset), recipe.pruning
     # A user's own function may read values, and tensors on the meta device have none.
@@ -34,8 +34,7 @@ def plan(recipe: Recipe) -> dict[str, Any]:
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         prunable=weight_count(weights),
     )
-    if pruning.floor is not None:
-        floor_counts(weights, pruning.floor, kept(size.prunable, recipe.final_sparsity))
+    weights_to_keep(weights, recipe.final_sparsity, pruning.floor)
     return {**outline(recipe, size), "memory_bytes": memory_bytes(model, weights, recipe.training)}
 
 

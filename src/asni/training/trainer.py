@@ -12,8 +12,7 @@ from asni import datasets, networks
 from asni.datasets.order import epoch_order
 from asni.errors import UsageError
 from asni.pruning.layers import prunable
-from asni.pruning.masks import floor_counts, weight_count
-from asni.pruning.schedules import kept
+from asni.pruning.masks import weights_to_keep
 from asni.runs.run import Experiment, Run
 from asni.training.processes import fail_together
 from asni.training.progress import Progress
@@ -43,7 +42,9 @@ class Trainer:
         self.rounds: dict[str, Run] = {}
         self._trained_here: set[str] = set()
         with fail_together(fabric):
-            self.keep = self._weights_to_keep()
+            # Known from the start, so that a pruning that is impossible is refused before anything is trained.
+            weights = self.prunable(self.network())
+            self.keep = weights_to_keep(weights, self.recipe.final_sparsity, self.recipe.pruning.floor)
 
     def begin(self, method: str) -> None:
         """Start a method: the rounds that follow belong to it, or to a method that it needs."""
@@ -63,18 +64,6 @@ class Trainer:
     def prunable(self, model: nn.Module) -> dict[str, Tensor]:
         """The prunable weights according to the recipe."""
         return prunable(model, **self.recipe.pruning.layers)
-
-    def _weights_to_keep(self) -> int:
-        """How many of the prunable weights live in the end; a recipe that cannot be pruned so is refused."""
-        weights, floor = self.prunable(self.network()), self.recipe.pruning.floor
-        keep = kept(weight_count(weights), self.recipe.final_sparsity)
-        if keep == 0:
-            raise UsageError(
-                f"a sparsity of {self.recipe.final_sparsity} leaves none of {weight_count(weights):,} weights."
-            )
-        if floor is not None:
-            floor_counts(weights, floor, keep)
-        return keep
 
     def images_in_step(self, step: int) -> int:
         """The size of the global batch; only the last batch of a single pass over the data may be smaller."""
