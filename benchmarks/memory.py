@@ -45,7 +45,7 @@ def train(method: str) -> None:
     network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = make_optimizer(network, recipe)
     if method == "asni":
-        ASNI(network, optimizer, sparsity=recipe.final_sparsity, epochs=2, steps_per_epoch=STEPS)
+        ASNI(network, optimizer, sparsity=recipe.schedule().final, epochs=2, steps_per_epoch=STEPS)
     model, stepper = fabric.setup(network, optimizer)
     images, labels = torch.randn(BATCH, *SHAPE), torch.randint(CLASSES, (BATCH,))
     for _ in range(2 * STEPS):

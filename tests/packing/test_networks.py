@@ -144,7 +144,7 @@ def test_a_packed_run_knows_where_it_came_from(runs: tuple[Path, Trainer], tmp_p
     result: dict[str, Any] = json.loads((home / "asni-1" / "result.json").read_text())
     assert inspection.network == {"name": "fc", "shape": [1, 8, 8], "classes": 10}
     assert {**inspection.metrics, "rounds": ["asni-1"]} == result
-    assert inspection.schedule == {"sparsity": 0.95, "beta": 0.5, "score": "magnitude"}
+    assert inspection.schedule == {"sparsity": 0.95, "beta": 0.5, "least": 0.0, "score": "magnitude"}
     assert inspection.nonzeros == np.round(0.05 * 50200)
     assert isinstance(recipe_of(tmp_path / "net.asni"), Recipe)
 

@@ -1,7 +1,8 @@
 import math
+from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from asni.errors import UsageError
@@ -41,15 +42,47 @@ def test_alpha_and_final_sparsity_are_each_other_s_inverse() -> None:
     assert Sigmoid.from_alpha(98.5, epochs=20, gamma=2).alpha(20) == pytest.approx(98.5, rel=1e-12)
 
 
-@given(sparsities, lengths, st.floats(0, 1), st.floats(1e-3, 1e3))
+@given(sparsities, lengths, st.floats(0, 1), st.floats(1e-3, 1e3), st.just(0.0) | st.floats(1e-6, 0.5))
 def test_the_curve_only_rises_and_ends_at_the_final_sparsity(
-    final: float, epochs: int, beta: float, gamma: float
+    final: float, epochs: int, beta: float, gamma: float, least: float
 ) -> None:
-    schedule = Sigmoid(final, beta, gamma)
+    schedule = Sigmoid(final, beta, gamma, least)
     curve = [schedule(epoch, epochs) for epoch in range(epochs)]
     assert curve[last_pruning(epochs)] == final
     assert curve == sorted(curve)
     assert 0 <= curve[0] <= final
+
+
+def test_a_small_share_is_left_out_and_lost() -> None:
+    # p = 0.0067, 0.0180, 0.0474, ... 0.5 in the middle; the second share of the living weights is 1.1 %, the third 3 %.
+    schedule = Sigmoid.from_alpha(100, epochs=10, gamma=1, least=0.02)
+    whole = Sigmoid.from_alpha(100, epochs=10, gamma=1)
+    assert [schedule(epoch, 10) for epoch in (0, 1)] == [0, 0]
+    third = (whole(2, 10) - whole(1, 10)) / (1 - whole(1, 10))
+    assert schedule(2, 10) == pytest.approx(third)
+    assert 1 - schedule.final == pytest.approx((1 - whole.final) / (1 - whole(1, 10)))
+
+
+def test_every_pruning_of_the_authors_rule_takes_more_than_the_least_share() -> None:
+    schedule = Sigmoid(0.9623, gamma=16, least=0.001)
+    curve = [0.0, *(schedule(epoch, 160) for epoch in range(160))]
+    shares = [(after - before) / (1 - before) for before, after in pairwise(curve)]
+    assert min(share for share in shares if share > 1e-12) > 0.001
+    assert sum(share <= 1e-12 for share in shares) > 10
+
+
+@given(st.floats(50, 99), st.integers(3, 200), st.floats(1e-4, 0.05))
+def test_alpha_under_the_authors_rule_gives_the_schedule_back(alpha: float, epochs: int, least: float) -> None:
+    schedule = Sigmoid.from_alpha(alpha, epochs, least=least)
+    assume(schedule.final > 0)
+    again = Sigmoid.from_alpha(schedule.alpha(epochs), epochs, least=least)
+    assert again.final == pytest.approx(schedule.final, abs=1e-9)
+
+
+@pytest.mark.parametrize("least", [-0.1, 1.0, math.nan])
+def test_a_least_share_that_is_no_fraction_is_refused(least: float) -> None:
+    with pytest.raises(UsageError, match=f"least.* {least}"):
+        Sigmoid(0.9, least=least)
 
 
 @given(st.integers(1, 10**8), sparsities)

@@ -41,7 +41,7 @@ def test_a_users_file_needs_only_what_has_no_default(tmp_path: Path) -> None:
     recipe = load(write(tmp_path, OWN))
     assert (recipe.name, recipe.variant_name) == ("own", "own")
     assert recipe.network_options == {"width": 4}
-    assert (recipe.final_sparsity, recipe.pruning.beta, recipe.gamma) == (0.9, 0.5, 4.0)
+    assert (recipe.schedule().final, recipe.pruning.beta, recipe.gamma) == (0.9, 0.5, 4.0)
     assert recipe.paper.row is None
     assert recipe.override(epochs=20).gamma == 2.0
 
@@ -71,7 +71,7 @@ def test_a_users_file_needs_only_what_has_no_default(tmp_path: Path) -> None:
         (
             'dataset = "mnist"',
             'dataset = "mnist"\nlearning_rate = 3',
-            r"learning_rate: .*title, dataset, network, network_options, training, pruning, paper\b",
+            r"learning_rate: .*title, dataset, network, network_options, training, pruning, lottery, paper\b",
         ),
         ('dataset = "mnist"', 'dataset = "mnist"\nmomentum = 3', r"momentum: .*'training\.momentum'"),
         ('dataset = "mnist"', 'dataset = "mnist"\nname = "x"', r"name: no such key"),

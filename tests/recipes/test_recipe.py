@@ -1,6 +1,7 @@
 """Variants of a recipe: what changes, what stays, what is refused, and how the variant is called."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ def test_fewer_epochs_scale_gamma_and_keep_the_final_sparsity() -> None:
     recipe = load("mnist-fc")
     shorter = recipe.override(epochs=10)
     assert (shorter.training.epochs, shorter.gamma) == (10, 1.0)
-    assert shorter.final_sparsity == recipe.final_sparsity
+    assert shorter.schedule(266_200).final == recipe.schedule(266_200).final
     assert shorter.variant_name == "mnist-fc--epochs-10"
 
 
@@ -23,7 +24,7 @@ def test_fewer_epochs_scale_gamma_and_keep_the_final_sparsity() -> None:
 def test_other_epochs_stretch_the_curve_and_keep_its_end(name: str, epochs: int, then: int) -> None:
     recipe = load(name)
     variant = recipe.override(epochs=epochs).override(epochs=then)
-    assert variant.final_sparsity == recipe.final_sparsity
+    assert variant.schedule(10**6).final == recipe.schedule(10**6).final
     assert variant.gamma / then == pytest.approx(recipe.gamma / recipe.training.epochs)
     assert variant.training.warmup_epochs < then
 
@@ -36,10 +37,58 @@ def test_the_warm_up_scales_with_the_epochs(epochs: int, warmup: int) -> None:
 def test_a_wanted_sparsity_is_the_final_sparsity_and_leaves_the_rest() -> None:
     recipe = load("mnist-fc")
     variant = recipe.override(sparsity=0.8)
-    assert variant.final_sparsity == 0.8
+    assert variant.schedule().final == 0.8
     assert variant.training == recipe.training
     assert variant.gamma == recipe.gamma
-    assert variant.override(epochs=7).final_sparsity == 0.8
+    assert variant.override(epochs=7).schedule().final == 0.8
+
+
+def test_an_alpha_is_that_of_the_papers_formula_for_the_epochs_that_are_trained() -> None:
+    variant = load("mnist-fc").override(alpha=90.0, least=0.0, epochs=10)
+    assert variant.schedule().final == pytest.approx(0.9 / (1 + math.exp(-(8 - 5) / 1.0)))
+    assert variant.alpha() == 90
+    same = load("mnist-fc").override(alpha=98.0, epochs=10)
+    assert (same.alpha(), same.overrides.alpha) == (98, 98)
+
+
+def test_a_gamma_is_the_width_in_the_epochs_that_are_trained() -> None:
+    assert load("mnist-fc").override(gamma=3.0, epochs=10).gamma == pytest.approx(3)
+    assert load("mnist-fc").override(gamma=3.0).gamma == 3
+
+
+def test_beta_and_gamma_move_the_end_of_a_recipe_with_alpha_but_not_of_one_with_sparsity() -> None:
+    by_alpha, by_sparsity = load("mnist-fc"), load("digits-fc")
+    assert by_alpha.override(beta=0.9).schedule().final < by_alpha.schedule().final
+    assert by_sparsity.override(beta=0.9).schedule().final == by_sparsity.schedule().final == 0.95
+
+
+CHANGES = {"epochs": 7, "alpha": 90.0, "beta": 0.4, "gamma": 2.5, "least": 0.01, "lottery_rounds": 3}
+
+
+@given(name=st.sampled_from(names()), order=st.permutations(sorted(CHANGES)))
+def test_changes_one_by_one_make_the_variant_of_all_at_once(name: str, order: list[str]) -> None:
+    step_by_step = load(name)
+    for key in order:
+        step_by_step = step_by_step.override(**{key: CHANGES[key]})
+    at_once = load(name).override(**CHANGES)
+    assert step_by_step.gamma == pytest.approx(at_once.gamma)
+    assert step_by_step.schedule().final == pytest.approx(at_once.schedule().final)
+    assert step_by_step.overrides == at_once.overrides
+    assert step_by_step.lottery == at_once.lottery
+
+
+def test_a_later_alpha_replaces_a_sparsity_and_the_reverse() -> None:
+    recipe = load("mnist-fc")
+    assert recipe.override(sparsity=0.5).override(alpha=90.0) == recipe.override(alpha=90.0)
+    assert recipe.override(alpha=90.0).override(sparsity=0.5).schedule().final == 0.5
+
+
+def test_the_lotterys_rate_and_rounds_exclude_each_other() -> None:
+    recipe = load("mnist-fc").override(lottery_rate=0.5, lottery_rewind=100)
+    assert (recipe.lottery.rate, recipe.lottery.rewind) == (0.5, 100)
+    assert recipe.override(lottery_rounds=3).lottery.model_dump() == {"rate": None, "rounds": 3, "rewind": 100}
+    with pytest.raises(UsageError, match=r"lottery_rate.*lottery_rounds"):
+        load("mnist-fc").override(lottery_rate=0.5, lottery_rounds=3)
 
 
 def test_a_variant_is_called_after_what_it_changes() -> None:
@@ -62,6 +111,14 @@ def test_a_variant_is_called_after_what_it_changes() -> None:
         ({"sparsity": 0.0}, r"sparsity = 0\.0: .* 0 .*fraction"),
         ({"sparsity": 1.0}, r"sparsity = 1\.0: .* 1\b"),
         ({"sparsity": 120}, r"sparsity = 120: .* 1\b"),
+        ({"alpha": 150.0}, r"alpha = 150.0: .*103.5%.* 100 %"),
+        ({"alpha": 90.0, "sparsity": 0.9}, "alpha.*sparsity"),
+        ({"beta": 1.5}, r"beta = 1\.5: .* 1\b"),
+        ({"gamma": 0.0}, r"gamma = 0\.0: .* 0\b"),
+        ({"least": 1.0}, r"least = 1\.0: .* 1\b"),
+        ({"lottery_rate": 1.0}, r"lottery_rate = 1\.0: .* 1\b"),
+        ({"lottery_rounds": 0}, r"lottery_rounds = 0: .* 1\b"),
+        ({"lottery_rewind": 0}, r"lottery_rewind = 0: .* 1\b"),
     ],
 )
 def test_a_change_out_of_range_is_refused_by_name(change: dict[str, Any], message: str) -> None:

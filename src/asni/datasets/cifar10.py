@@ -38,7 +38,9 @@ def get(source: Path | None = None) -> Path:
 
 def load() -> InMemory:
     """CIFAR-10, fetched first if it is not in the cache."""
-    normalised = Normalisation((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616), white=255)
+    # Scaled as in the program of the paper's authors. The deviations are smaller than those of all pixels (0.2470,
+    # 0.2435, 0.2616).
+    normalised = Normalisation((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), white=255)
     return InMemory(CIFAR10.arrays(), 10, normalised)
 
 

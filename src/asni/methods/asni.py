@@ -19,7 +19,8 @@ class ASNI(GradualMagnitude):
 
     After each epoch `e` except the last, a global magnitude threshold sets the fraction
     `p = alpha * sigmoid((e - beta*E) / gamma)` of the prunable weights to zero. alpha is solved so that the training
-    ends with exactly `round(prunable * (1 - sparsity))` living weights. The pruner counts the optimiser's steps, so the
+    ends with exactly `round(prunable * (1 - sparsity))` living weights. `least` leaves out prunings of at most this
+    fraction of the living weights, as the authors' program does with 0.001 (see `Sigmoid`). The pruner counts the optimiser's steps, so the
     loop does not change. For `score`, `floor`, `include` and `exclude` see `GradualMagnitude`.
 
     Lines of the algorithm: `Hold` is line 3 (the gradient times the mask), `Sigmoid` is line 5 (p), and
@@ -45,12 +46,13 @@ class ASNI(GradualMagnitude):
         steps_per_epoch: int,
         beta: float = 0.5,
         gamma: float | None = None,
+        least: float = 0.0,
         **ranking: Unpack[Ranking],
     ):
         super().__init__(
             model,
             optimizer,
-            schedule=Sigmoid(sparsity, beta, gamma),
+            schedule=Sigmoid(sparsity, beta, gamma, least),
             steps=total_steps(epochs, steps_per_epoch),
             every=steps_per_epoch,
             **ranking,
@@ -63,5 +65,6 @@ class ASNI(GradualMagnitude):
 
 def asni_1(trainer: "Trainer") -> "Run":
     """One round of training with the recipe's schedule."""
-    pruning = trainer.recipe.pruning
-    return one_round(trainer, "asni-1", ASNI, beta=pruning.beta, gamma=trainer.recipe.gamma, **pruning.ranking)
+    recipe = trainer.recipe
+    curve = {"beta": recipe.pruning.beta, "gamma": recipe.gamma, "least": recipe.pruning.least}
+    return one_round(trainer, "asni-1", ASNI, **curve, **recipe.pruning.ranking)

@@ -20,7 +20,7 @@ def one_round(trainer: "Trainer", stage: str, pruner: Callable[..., Pruner], **o
         return pruner(
             model,
             optimizer,
-            sparsity=trainer.recipe.final_sparsity,
+            sparsity=trainer.sparsity,
             epochs=trainer.recipe.training.epochs,
             steps_per_epoch=trainer.steps_per_epoch,
             **trainer.recipe.pruning.layers,

@@ -10,7 +10,7 @@ from asni.packing.convert import read_safetensors, read_state_dict
 from asni.packing.dtypes import Tensor
 from asni.runs import names
 
-_SECTIONS = ("training", "pruning", "overrides")
+_SECTIONS = ("training", "pruning", "lottery", "overrides")
 
 
 @dataclass(frozen=True)

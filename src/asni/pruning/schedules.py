@@ -6,8 +6,9 @@ is pruned after its only epoch. A pruner that prunes every n steps counts n step
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from asni.errors import UsageError
 
@@ -36,44 +37,121 @@ def kept(prunable: int, sparsity: float) -> int:
 class Sigmoid:
     """ASNI's schedule, solved for alpha: `p(e) = alpha * sigmoid((e - beta*E) / gamma)` with `p(E-2) = final`.
 
-    gamma defaults to E/10, as the paper advises.
+    gamma defaults to E/10, as the paper advises. `least` is the rule of the authors' program: a pruning that would take
+    at most this fraction of the living weights, `(p(e) - p(e-1)) / (1 - p(e-1))`, is left out, and its share is lost.
+    alpha is then solved with the rule, so that the schedule still ends at `final`.
 
     >>> schedule = Sigmoid(final=0.97)
     >>> [round(schedule(epoch, 50), 3) for epoch in (0, 25, 48, 49)]
     [0.007, 0.49, 0.97, 0.97]
+    >>> schedule = Sigmoid(final=0.97, least=0.002)
+    >>> [round(schedule(epoch, 50), 3) for epoch in (0, 2, 3, 48, 49)]
+    [0.007, 0.007, 0.009, 0.97, 0.97]
     """
 
     final: float
     beta: float = 0.5
     gamma: float | None = None
+    least: float = 0.0
 
     def __post_init__(self) -> None:
         if self.gamma is not None and not self.gamma > 0:
             raise UsageError(f"gamma, the width of the sigmoid in epochs, must be above 0, not {self.gamma}.")
+        if not 0 <= self.least < 1:
+            raise UsageError(f"least must be a fraction of the living weights from 0 to below 1, not {self.least}.")
 
     def __call__(self, epoch: int, epochs: int) -> float:
-        last = last_pruning(epochs)
-        # The quotient of two sigmoids through their logarithms: exactly 1 at the end, and no overflow on the way.
-        return self.final * math.exp(self._log_sigmoid(min(epoch, last), epochs) - self._log_sigmoid(last, epochs))
+        if epoch >= last_pruning(epochs):
+            return self.final
+        return _curve(self, epochs)[epoch]
 
     def alpha(self, epochs: int) -> float:
         """The paper's alpha, in percent; it may exceed 100 in a short training, while p never does."""
-        return 100 * self.final / math.exp(self._log_sigmoid(last_pruning(epochs), epochs))
+        return 100 * _last_p(self, epochs) / math.exp(self._log_sigmoid(last_pruning(epochs), epochs))
 
     @classmethod
-    def from_alpha(cls, alpha: float, epochs: int, beta: float = 0.5, gamma: float | None = None) -> "Sigmoid":
+    def from_alpha(
+        cls,
+        alpha: float,
+        epochs: int,
+        beta: float = 0.5,
+        gamma: float | None = None,
+        least: float = 0.0,
+        prunable: int | None = None,
+    ) -> "Sigmoid":
         """The schedule from the paper's parameters (alpha in percent).
+
+        With `least` and the number of prunable weights, it ends with the whole number of weights that the authors'
+        program leaves.
 
         >>> schedule = Sigmoid.from_alpha(98, epochs=50, gamma=5)
         >>> 410 + kept(266_200, schedule.final)
         8330
+        >>> schedule = Sigmoid.from_alpha(98, epochs=50, gamma=5, least=0.001, prunable=266_200)
+        >>> 410 + kept(266_200, schedule.final)
+        8335
         """
         unit = cls(1.0, beta, gamma)
-        return cls(alpha / 100 * math.exp(unit._log_sigmoid(last_pruning(epochs), epochs)), beta, gamma)
+        p = alpha / 100 * math.exp(unit._log_sigmoid(last_pruning(epochs), epochs))
+        final = _without_small_shares(unit._rising_to(p, epochs), least, prunable)[-1] if least else p
+        return cls(final, beta, gamma, least)
+
+    def _rising_to(self, p: float, epochs: int) -> list[float]:
+        """The paper's p after each pruning, as a fraction, if it is `p` after the last one."""
+        last = last_pruning(epochs)
+        # The quotient of two sigmoids through their logarithms: exactly 1 at the end, and no overflow on the way.
+        logarithms = [self._log_sigmoid(epoch, epochs) for epoch in range(last + 1)]
+        return [p * math.exp(logarithm - logarithms[last]) for logarithm in logarithms]
 
     def _log_sigmoid(self, epoch: int, epochs: int) -> float:
         gamma = epochs / 10 if self.gamma is None else self.gamma
         return log_sigmoid((epoch - self.beta * epochs) / gamma)
+
+
+@lru_cache
+def _curve(schedule: Sigmoid, epochs: int) -> list[float]:
+    """The fraction that is pruned after each pruning."""
+    curve = schedule._rising_to(_last_p(schedule, epochs), epochs)
+    if not schedule.least:
+        return curve
+    # A rounding error must not exceed the end.
+    return [min(pruned, schedule.final) for pruned in _without_small_shares(curve, schedule.least)]
+
+
+@lru_cache
+def _last_p(schedule: Sigmoid, epochs: int) -> float:
+    """The paper's p at the last pruning: above the final sparsity if small shares are lost on the way."""
+    if not schedule.least:
+        return schedule.final
+    # A higher p raises every share, and so the end of the curve. The end may jump over the final sparsity where a share
+    # passes `least`; the last pruning closes that gap.
+    low, high = schedule.final, 1.0
+    while low < (middle := (low + high) / 2) < high:
+        reached = _without_small_shares(schedule._rising_to(middle, epochs), schedule.least)[-1]
+        low, high = (middle, high) if reached <= schedule.final else (low, middle)
+    return low
+
+
+def _without_small_shares(curve: Sequence[float], least: float, prunable: int | None = None) -> list[float]:
+    """The fraction that is pruned after each pruning if those with a share of at most `least` are left out.
+
+    With `prunable`, each pruning takes a whole number of weights, rounded down.
+
+    >>> _without_small_shares([0.001, 0.1, 0.82], least=0.001)
+    [0.0, 0.09909909909909909, 0.8198198198198198]
+    >>> _without_small_shares([0.001, 0.1, 0.82], least=0.001, prunable=1000)
+    [0.0, 0.09899999999999998, 0.819]
+    """
+    whole: float = prunable or 1
+    alive, before = whole, 0.0
+    pruned = []
+    for p in curve:
+        share = (p - before) / (1 - before) if before < 1 else 0.0
+        if share > least:
+            alive -= alive * share if prunable is None else int(alive * share)
+        pruned.append(1 - alive / whole)
+        before = p
+    return pruned
 
 
 @dataclass(frozen=True)

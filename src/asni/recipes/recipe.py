@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
     from asni.pruning.gradual import Ranking
     from asni.pruning.layers import Layers
 
+EXCLUSIVE = {
+    "alpha": "sparsity",
+    "sparsity": "alpha",
+    "lottery_rate": "lottery_rounds",
+    "lottery_rounds": "lottery_rate",
+}
+"""Pairs of overrides of which a variant has one: the later one replaces the other."""
+
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 Epochs = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -21,12 +30,25 @@ BatchSize = Annotated[int, Field(ge=1)]
 Steps = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Rate = Annotated[float, Field(gt=0)]
 Sparsity = Annotated[float, Field(gt=0, lt=1)]
+Alpha = Annotated[float, Field(gt=0)]
+Beta = Annotated[float, Field(ge=0, le=1)]
+Gamma = Annotated[float, Field(gt=0)]
+Least = Annotated[float, Field(ge=0, lt=1)]
 
 Score = Literal["magnitude", "lamp"]
 
 Floor = Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)]
 
+Rounds = Annotated[int, Field(ge=1)]
+
 A_FRACTION = "a fraction of the prunable weights, such as 0.97"
+ALPHA = "the height of the sigmoid in percent; it sets the nonzeros, as sparsity does"
+BETA = "where the sigmoid is steepest, as a fraction of the epochs"
+GAMMA = "the width of the sigmoid in epochs"
+LEAST = "leave out prunings of at most this fraction of the living weights (the authors' program: 0.001)"
+RATE = "the lottery's p: the largest fraction of the living weights to prune per round, such as 0.2"
+ROUNDS = "the lottery's number of prunings, instead of a rate"
+REWIND = "the k of rewound tickets: the step of the first round to return to"
 SCORE = "the score that ranks the weights"
 FLOOR = "the minimum to keep in each layer: a fraction such as 0.01, or a whole number of weights"
 
@@ -68,11 +90,13 @@ class Pruning(BaseModel):
 
     model_config = STRICT
 
-    alpha: float | None = Field(default=None, gt=0, description="in percent")
+    alpha: Alpha | None = Field(default=None, description=ALPHA)
     sparsity: Sparsity | None = Field(default=None, description=A_FRACTION)
-    beta: float = Field(default=0.5, ge=0, le=1, description="where the curve is steepest, as a fraction of the epochs")
-    gamma: float | None = Field(
-        default=None, gt=0, description="the width of the curve in epochs; default: epochs / 10"
+    beta: Beta = Field(default=0.5, description=BETA)
+    gamma: Gamma | None = Field(default=None, description=f"{GAMMA}; default: a tenth of them")
+    least: Least = Field(default=0.0, description=LEAST)
+    epochs: Epochs | None = Field(
+        default=None, description="the epochs that alpha and gamma are for, if the training is shorter or longer"
     )
 
     score: Score = Field(default="magnitude", description=SCORE)
@@ -95,6 +119,22 @@ class Pruning(BaseModel):
     def ranking(self) -> "Ranking":
         """How the weights are ranked, as keyword arguments of a gradual pruner."""
         return {"score": self.score, "floor": self.floor}
+
+
+class Lottery(BaseModel):
+    """The rounds of the lottery methods. The recipe's nonzeros determine the rate from the rounds, or the reverse."""
+
+    model_config = STRICT
+
+    rate: Sparsity | None = Field(default=None, description=f"{RATE}; default: 0.2")
+    rounds: Rounds | None = Field(default=None, description=ROUNDS)
+    rewind: Steps | None = Field(default=None, description=f"{REWIND}; default: 2 % of the training")
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.rate is not None and self.rounds is not None:
+            raise ValueError("the nonzeros determine rounds from rate, and rate from rounds: set one of them")
+        return self
 
 
 class Paper(BaseModel):
@@ -131,11 +171,22 @@ class Overrides(BaseModel):
     sparsity: Sparsity | None = Field(default=None, description=A_FRACTION)
     score: Score | None = Field(default=None, description=SCORE)
     steps_per_epoch: Steps | None = Field(default=None, description="number of steps per epoch")
+    alpha: Alpha | None = Field(default=None, description=ALPHA)
+    beta: Beta | None = Field(default=None, description=BETA)
+    gamma: Gamma | None = Field(default=None, description=GAMMA)
+    least: Least | None = Field(default=None, description=LEAST)
+    lottery_rate: Sparsity | None = Field(default=None, description=RATE)
+    lottery_rounds: Rounds | None = Field(default=None, description=ROUNDS)
+    lottery_rewind: Steps | None = Field(default=None, description=REWIND)
 
     @model_validator(mode="after")
-    def _one_length(self) -> Self:
+    def _one_of_each(self) -> Self:
         if self.epochs is not None and self.scale is not None:
             raise ValueError("epochs and scale both set the length of the training: choose one")
+        if self.alpha is not None and self.sparsity is not None:
+            raise ValueError("alpha and sparsity both set the nonzeros: choose one")
+        if self.lottery_rate is not None and self.lottery_rounds is not None:
+            raise ValueError("lottery_rate and lottery_rounds both set the lottery's rounds: choose one")
         return self
 
     def arguments(self) -> list[str]:
@@ -160,6 +211,7 @@ class Recipe(BaseModel):
     network_options: dict[str, Any] = {}
     training: Training
     pruning: Pruning
+    lottery: Lottery = Lottery()
     paper: Paper = Paper()
     overrides: Overrides = Overrides()
 
@@ -174,30 +226,40 @@ class Recipe(BaseModel):
         except (TypeError, ValueError) as error:
             kinds = "strings, finite numbers, booleans, and arrays and tables of these"
             raise ValueError(f"network_options may contain {kinds} ({error})") from error
-        if not 0 < self.final_sparsity < 1:
+        if not 0 < (final := self.schedule().final) < 1:
             raise ValueError(
-                f"pruning.alpha = {self.pruning.alpha}: would prune {self.final_sparsity:.1%} of the prunable weights; "
+                f"pruning.alpha = {self.pruning.alpha}: would prune {final:.1%} of the prunable weights; "
                 "the final sparsity must be above 0 % and below 100 %"
             )
         return self
 
     @property
     def gamma(self) -> float:
-        """The schedule's width in epochs; by default a tenth of them."""
-        return self.training.epochs / 10 if self.pruning.gamma is None else self.pruning.gamma
+        """The schedule's width in epochs of this training; by default a tenth of them."""
+        epochs = self.training.epochs
+        return epochs / 10 if self.pruning.gamma is None else self.pruning.gamma * epochs / self._schedule_epochs
+
+    def schedule(self, prunable: int | None = None) -> Sigmoid:
+        """The fraction of the prunable weights that is zero after each epoch.
+
+        With `least`, the final fraction depends slightly on the number of prunable weights.
+        """
+        pruning = self.pruning
+        if (final := pruning.sparsity) is None:
+            assert pruning.alpha is not None
+            curve = (pruning.beta, pruning.gamma, pruning.least)
+            final = Sigmoid.from_alpha(pruning.alpha, self._schedule_epochs, *curve, prunable=prunable).final
+        return Sigmoid(final, pruning.beta, self.gamma, pruning.least)
+
+    def alpha(self, prunable: int | None = None) -> float:
+        """The schedule's height in percent: the recipe's own, or that which ends at its nonzeros."""
+        if self.pruning.alpha is not None and self._schedule_epochs == self.training.epochs:
+            return self.pruning.alpha
+        return self.schedule(prunable).alpha(self.training.epochs)
 
     @property
-    def final_sparsity(self) -> float:
-        """The fraction of the prunable weights that is zero after the last pruning, after epoch E - 2."""
-        if self.pruning.sparsity is not None:
-            return self.pruning.sparsity
-        assert self.pruning.alpha is not None
-        return Sigmoid.from_alpha(self.pruning.alpha, self.training.epochs, self.pruning.beta, self.gamma).final
-
-    @property
-    def schedule(self) -> Sigmoid:
-        """The fraction of the prunable weights that is zero after each epoch."""
-        return Sigmoid(self.final_sparsity, self.pruning.beta, self.gamma)
+    def _schedule_epochs(self) -> int:
+        return self.pruning.epochs or self.training.epochs
 
     def steps_per_epoch(self, images: int) -> int:
         """The recipe's number, or the number of batches in the training set."""
@@ -215,7 +277,8 @@ class Recipe(BaseModel):
         """The recipe with some values changed (see `Overrides`); values equal to the recipe's own are ignored.
 
         A change of the epochs scales gamma and the warm-up (rounded; at least one epoch, but never all of them) and
-        keeps the final sparsity. `scale` is converted to a number of epochs, at least two.
+        keeps the nonzeros. `scale` is converted to a number of epochs, at least two. An `alpha` is that of the paper's
+        formula for the new epochs, and changes the nonzeros.
 
         >>> from asni.recipes import load
         >>> load("mnist-fc").override(scale=0.2).variant_name
@@ -224,22 +287,49 @@ class Recipe(BaseModel):
         wanted = checked(Overrides, changes, self.name).model_dump(exclude_none=True)
         if "scale" in wanted:
             wanted["epochs"] = self._scaled_epochs(wanted.pop("scale"))
-        training, pruning = self.training.model_dump(), self.pruning.model_dump()
-        current = {**training, **pruning, "sparsity": self.final_sparsity}
+        lottery = {f"lottery_{key}": value for key, value in self.lottery.model_dump().items()}
+        current = {**self.pruning.model_dump(), **self.training.model_dump(), **lottery, "gamma": self.gamma}
         changed = {key: value for key, value in wanted.items() if value != current[key]}
+        if "epochs" in changed:
+            # The same alpha or gamma is a change too: without it, they would be adapted to the epochs.
+            changed |= {key: wanted[key] for key in ("alpha", "gamma") if key in wanted}
+        replaced = {EXCLUSIVE[key]: None for key in changed if key in EXCLUSIVE}
+        overrides = self.overrides.model_dump() | replaced | changed
+        parts = {
+            "training": self._changed_training(changed),
+            "pruning": self._changed_pruning(changed, overrides),
+            "lottery": self._changed_lottery(changed),
+            "overrides": overrides,
+        }
+        return checked(Recipe, self.model_dump() | parts, self.name)
 
+    def _changed_training(self, changed: Mapping[str, Any]) -> dict[str, Any]:
+        training = self.training.model_dump()
         training |= {key: value for key, value in changed.items() if key in training}
-        pruning |= {key: value for key, value in changed.items() if key in pruning}
         if "epochs" in changed:
             training["warmup_epochs"] = self._warmup_epochs_of(epochs=changed["epochs"])
-            if self.pruning.gamma is not None:
-                pruning["gamma"] = self.pruning.gamma * changed["epochs"] / self.training.epochs
-        if "epochs" in changed or "sparsity" in changed:
-            pruning |= {"alpha": None, "sparsity": changed.get("sparsity", self.final_sparsity)}
-        overrides = self.overrides.model_dump() | changed
-        return checked(
-            Recipe, self.model_dump() | {"training": training, "pruning": pruning, "overrides": overrides}, self.name
-        )
+        return training
+
+    def _changed_pruning(self, changed: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+        epochs, own_epochs = changed.get("epochs", self.training.epochs), self._schedule_epochs
+        pruning = self.pruning.model_dump() | {"epochs": own_epochs}
+        pruning |= {key: value for key, value in changed.items() if key in pruning and key != "epochs"}
+        if "sparsity" in changed:
+            pruning["alpha"] = None
+        if overrides["alpha"] is not None:
+            pruning |= {"sparsity": None, "epochs": epochs}
+            if pruning["gamma"] is not None:
+                pruning["gamma"] *= epochs / own_epochs
+        if overrides["gamma"] is not None:
+            pruning["gamma"] = overrides["gamma"] * pruning["epochs"] / epochs
+        if pruning["epochs"] == epochs or pruning["alpha"] is pruning["gamma"] is None:
+            pruning["epochs"] = None
+        return pruning
+
+    def _changed_lottery(self, changed: Mapping[str, Any]) -> dict[str, Any]:
+        own = {key.removeprefix("lottery_"): value for key, value in changed.items() if key.startswith("lottery_")}
+        replaced = {"rate": None, "rounds": None} if own.keys() & {"rate", "rounds"} else {}
+        return self.lottery.model_dump() | replaced | own
 
     def _scaled_epochs(self, scale: float) -> int:
         own = self.training.epochs

@@ -99,8 +99,8 @@ def _data(collection: Collection, bins: int, version: str | None) -> dict[str, A
 def _family(run: ShownRun) -> str:
     """A key that is equal for recipes that differ only in sparsity; one chart over sizes shows all of them."""
     recipe = run.recipe
-    pruning = recipe.pruning.model_copy(update={"alpha": None, "sparsity": None})
-    overrides = recipe.overrides.model_copy(update={"sparsity": None})
+    pruning = recipe.pruning.model_copy(update={"alpha": None, "sparsity": None, "epochs": None})
+    overrides = recipe.overrides.model_copy(update={"alpha": None, "sparsity": None})
     return recipe.model_copy(update={"pruning": pruning, "overrides": overrides}).model_dump_json()
 
 
@@ -149,15 +149,16 @@ def _in_words(settings: Mapping[str, Any]) -> str:
 
 def _schedule(recipe: Recipe, runs: Iterable[ShownRun]) -> dict[str, Any] | None:
     """The data for the schedule chart; None if the schedule cannot be drawn."""
-    epochs = recipe.training.epochs
+    epochs, sizes = recipe.training.epochs, _sizes(runs)
     try:
-        alpha = recipe.schedule.alpha(epochs)
+        alpha = recipe.alpha(sizes.get("prunable"))
     except ArithmeticError:
         # A curve that rises only after the last epoch does not reach the sparsity at any height.
         return None
     if not math.isfinite(alpha) or epochs > _MOST_EPOCHS:
         return None
-    return {"epochs": epochs, "alpha": alpha, "beta": recipe.pruning.beta, "gamma": recipe.gamma, **_sizes(runs)}
+    curve = {"alpha": alpha, "beta": recipe.pruning.beta, "gamma": recipe.gamma, "least": recipe.pruning.least}
+    return {"epochs": epochs, **curve, **sizes}
 
 
 def _style(look: Look) -> dict[str, Any]:

@@ -17,7 +17,7 @@ def plan(recipe: Recipe) -> dict[str, Any]:
 
     >>> from asni.recipes import load
     >>> plan(load("mnist-fc"))["nonzeros"]
-    8330
+    8335
     """
     import torch
 
@@ -34,14 +34,14 @@ def plan(recipe: Recipe) -> dict[str, Any]:
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         prunable=weight_count(weights),
     )
-    weights_to_keep(weights, recipe.final_sparsity, pruning.floor)
+    weights_to_keep(weights, recipe.schedule(size.prunable).final, pruning.floor)
     return {**outline(recipe, size), "memory_bytes": memory_bytes(model, weights, recipe.training)}
 
 
 def outline(recipe: Recipe, size: Size) -> dict[str, Any]:
     """Sizes, steps, and the schedule epoch by epoch; `nonzeros` counts every parameter that is not pruned."""
-    epochs = recipe.training.epochs
-    schedule = [_after(epoch, kept(size.prunable, recipe.schedule(epoch, epochs)), size) for epoch in range(epochs)]
+    epochs, curve = recipe.training.epochs, recipe.schedule(size.prunable)
+    schedule = [_after(epoch, kept(size.prunable, curve(epoch, epochs)), size) for epoch in range(epochs)]
     last = schedule[-1]
     return {
         "recipe": recipe.variant_name,
@@ -54,9 +54,10 @@ def outline(recipe: Recipe, size: Size) -> dict[str, Any]:
         "nonzeros": last["nonzeros"],
         "sparsity": last["sparsity"],
         "total_sparsity": 1 - last["nonzeros"] / size.parameters,
-        "alpha": recipe.schedule.alpha(epochs),
+        "alpha": recipe.alpha(size.prunable),
         "beta": recipe.pruning.beta,
         "gamma": recipe.gamma,
+        "least": recipe.pruning.least,
         "schedule": schedule,
     }
 

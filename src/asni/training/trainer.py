@@ -12,7 +12,7 @@ from asni import datasets, networks
 from asni.datasets.order import epoch_order
 from asni.errors import UsageError
 from asni.pruning.layers import prunable
-from asni.pruning.masks import weights_to_keep
+from asni.pruning.masks import weight_count, weights_to_keep
 from asni.runs.run import Experiment, Run
 from asni.training.processes import fail_together
 from asni.training.progress import Progress
@@ -44,7 +44,8 @@ class Trainer:
         with fail_together(fabric):
             # Known from the start, so that a pruning that is impossible is refused before anything is trained.
             weights = self.prunable(self.network())
-            self.keep = weights_to_keep(weights, self.recipe.final_sparsity, self.recipe.pruning.floor)
+            self.sparsity = self.recipe.schedule(weight_count(weights)).final
+            self.keep = weights_to_keep(weights, self.sparsity, self.recipe.pruning.floor)
 
     def begin(self, method: str) -> None:
         """Start a method: the rounds that follow belong to it, or to a method that it needs."""

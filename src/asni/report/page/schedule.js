@@ -5,11 +5,27 @@ function sigmoid(x) {
 }
 
 /** Percent pruned after each epoch. The last pruning is after the second-to-last epoch; the last one only trains. */
-function scheduled({ alpha, beta, gamma }, epochs) {
-  const last = Math.max(epochs - 2, 0);
-  return Array.from({ length: epochs }, (_, epoch) =>
-    Math.min(100, alpha * sigmoid((Math.min(epoch, last) - beta * epochs) / gamma)),
+function scheduled(now, own) {
+  const { alpha, beta, gamma } = now;
+  const last = Math.max(own.epochs - 2, 0);
+  const curve = Array.from({ length: last + 1 }, (_, epoch) =>
+    Math.min(100, alpha * sigmoid((epoch - beta * own.epochs) / gamma)),
   );
+  const pruned = own.least ? withoutSmallShares(curve, own) : curve;
+  return Array.from({ length: own.epochs }, (_, epoch) => pruned[Math.min(epoch, last)]);
+}
+
+/** The rule of the authors' program: a pruning of at most `least` of the living weights is left out. */
+function withoutSmallShares(curve, { least, prunable }) {
+  const whole = prunable ?? 1;
+  let alive = whole;
+  let before = 0;
+  return curve.map((percent) => {
+    const share = before < 100 ? (percent - before) / (100 - before) : 0;
+    if (share > least) alive -= prunable ? Math.trunc(alive * share) : alive * share;
+    before = percent;
+    return 100 * (1 - alive / whole);
+  });
 }
 
 function nonzerosLeft({ parameters, prunable }, prunedPercent) {
@@ -53,7 +69,7 @@ function scheduleChart(group, now, shownRun) {
       const run = shownRun();
       const circles = run ? runLines(group, [run], "sparsity", 100) : [];
       return [
-        { ...curve, y: scheduled(now, epochs) },
+        { ...curve, y: scheduled(now, group.schedule) },
         ...circles.map(({ name, x, y }) => ({ name, x, y, dots: true })),
       ];
     },
@@ -106,7 +122,7 @@ function slidersOf(own, now, id, update) {
 
 function outcomeOf(group, now, run) {
   const own = group.schedule;
-  const pruned = scheduled(now, own.epochs)[own.epochs - 1];
+  const pruned = scheduled(now, own)[own.epochs - 1];
   const parts = [];
   if (own.prunable) parts.push(element("b", {}, whole(nonzerosLeft(own, pruned))), " nonzeros at the end, ");
   parts.push(`${percent(pruned)} of the prunable weights pruned`);
