@@ -1,5 +1,6 @@
-"""RigL on a layer of eight weights, and what holds through a whole training."""
+"""RigL and SET on a layer of eight weights, and what holds through a whole training."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -7,26 +8,28 @@ import torch
 from torch import Tensor, nn
 
 from asni.errors import UsageError
-from asni.methods.rigl import SET, RigL
+from asni.methods.rigl import SET, DropAndGrow, RigL
 from asni.pruning.layers import prunable
 from tests.training.training_by_hand import OPTIMIZERS, alive, small_network, train
 
 
-def layer_before_its_update(optimizer_name: str, method: type[RigL] = RigL) -> tuple[Tensor, RigL]:
-    """Eight weights, of which 0, 2, 4 and 6 live; the next step is an update that replaces two of them."""
+def layer_before_its_update(optimizer_name: str, method: type[DropAndGrow] = RigL) -> tuple[Tensor, DropAndGrow]:
+    """Eight weights, of which 0, 2, 4 and 6 live; the next step is or has an update that replaces two of them."""
     layer = nn.Linear(8, 1, bias=False)
     optimizer = OPTIMIZERS[optimizer_name](layer.parameters())
-    pruner = method(layer, optimizer, sparsity=0.5, epochs=1, steps_per_epoch=100, drop=1.0, every=1, until=0.5)
+    pruner = method(layer, optimizer, sparsity=0.5, epochs=1, steps_per_epoch=100, drop=1.0, every=25, until=0.5)
     pruner.masks = {"weight": torch.tensor([[True, False] * 4])}
     with torch.no_grad():
         layer.weight.copy_(torch.tensor([[1.0, 0.0, -0.125, 0.0, 0.25, 0.0, -2.0, 0.0]]))
     layer.weight.grad = torch.full((1, 8), 0.25)
-    optimizer.step()  # step 0 is never an update: after it the living weights have momentum
-    pruner.steps = 25  # half of the cosine: the drop fraction is 1.0 / 2
+    pruner.steps = 1
+    optimizer.step()  # no update: after it the living weights have momentum
+    # RigL's update is step 25, SET's follows the 25th step: half of the cosine, so the drop fraction is 1.0 / 2.
+    pruner.steps = 25 if method is RigL else 24
     return layer.weight, pruner
 
 
-def state(pruner: RigL, weight: Tensor) -> dict[str, Any]:
+def state(pruner: DropAndGrow, weight: Tensor) -> dict[str, Any]:
     return {key: value for key, value in pruner.optimizer.state[weight].items() if torch.is_tensor(value)}
 
 
@@ -65,27 +68,69 @@ def test_a_dropped_weight_may_grow_again_and_then_was_never_away() -> None:
     assert torch.equal(weight, before)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_set_takes_the_step_and_drops_the_smallest_weights_after_it(seed: int) -> None:
+    weight, pruner = layer_before_its_update("sgd", SET)
+    pruner.seed = seed
+    weight.grad = torch.tensor([[0.0, 9.0, 100.0, 9.0, 0.0, 9.0, 0.0, 9.0]])
+    pruner.optimizer.step()
+    assert pruner.masks["weight"][0, [2, 6]].all()
+    assert (weight[0, [2, 6]] < -1).all(), "before the step, 2 was the smallest"
+    assert int(pruner.masks["weight"].sum()) == 4
+    for value in (weight, *state(pruner, weight).values()):
+        assert value[0, [1, 3, 5, 7]].tolist() == [0.0] * 4, "what grows starts at 0 without momentum"
+
+
 @pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("method", [RigL, SET])
-def test_every_layer_keeps_its_count_and_the_masks_move_until_three_quarters(method: type[RigL], fused: bool) -> None:
+@pytest.mark.parametrize(("method", "first"), [(RigL, 0), (SET, 4)])
+def test_every_layer_keeps_its_count_and_the_masks_move_until_three_quarters(
+    method: type[DropAndGrow], first: int, fused: bool
+) -> None:
+    """RigL's updates are steps 0, 5, 10, ...; SET's follow the fifth, tenth, ... step, numbers 4, 9, ... from 0."""
     model = small_network()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=fused)
     pruner = method(model, optimizer, sparsity=0.6, epochs=4, steps_per_epoch=25, every=5)
     counts = {name: int(mask.sum()) for name, mask in pruner.masks.items()}
     assert sum(counts.values()) == round(98 * 0.4)
-    seen = [pruner.masks]
+    seen, moved = pruner.masks, []
 
     def look(step: int) -> None:
+        nonlocal seen
         masks = pruner.masks
         assert {name: int(mask.sum()) for name, mask in masks.items()} == counts
         assert all(not weight[~masks[name]].any() for name, weight in prunable(model).items())
-        if any(not torch.equal(masks[name], seen[-1][name]) for name in masks):
-            assert step % 5 == 0
-            assert 0 < step < 75
-            seen.append(masks)
+        if any(not torch.equal(masks[name], seen[name]) for name in masks):
+            moved.append(step)
+        seen = masks
 
     train(model, optimizer, range(100), look)
-    assert len(seen) > 8
+    assert moved[0] == first
+    assert set(moved) <= set(range(first, 75, 5)) - {74}
+    assert len(moved) > 8
+
+
+@pytest.mark.parametrize(("method", "replaced"), [(RigL, [0, 5, 10]), (SET, [])])
+def test_the_update_of_rigl_replaces_the_step_and_that_of_set_follows_it(
+    method: type[DropAndGrow], replaced: list[int]
+) -> None:
+    model = small_network()
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    method(model, optimizer, sparsity=0.6, epochs=1, steps_per_epoch=20, every=5)
+    bias = model.get_parameter("5.bias")
+    values = [bias.detach().clone()]
+    train(model, optimizer, range(20), lambda _: values.append(bias.detach().clone()))
+    assert [step for step, (before, after) in enumerate(pairwise(values)) if torch.equal(before, after)] == replaced
+
+
+@pytest.mark.parametrize("method", [RigL, SET])
+def test_a_layer_that_does_not_train_keeps_its_weights(method: type[DropAndGrow]) -> None:
+    model = small_network()
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    frozen = model.get_parameter("3.weight").requires_grad_(False)
+    method(model, optimizer, sparsity=0.6, epochs=1, steps_per_epoch=20, every=5)
+    before = frozen.clone()
+    train(model, optimizer, range(20))
+    assert torch.equal(frozen, before)
 
 
 def test_set_grows_at_random_but_the_same_from_one_seed() -> None:

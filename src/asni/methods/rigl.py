@@ -1,6 +1,11 @@
-"""RigL: Evci et al. 2020, "Rigging the lottery: making all tickets winners" (arXiv 1911.11134); and SET."""
+"""RigL: Evci et al. 2020, "Rigging the lottery: making all tickets winners" (arXiv 1911.11134); and SET.
+
+Compared with google-research/rigl (commit d39fc7d) and nollied/rigl-torch (34d19e4): masks and weights equal, but for
+the places that SET grows at random; ERK within 2 weights per layer (tests/methods/official).
+"""
 
 import math
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
@@ -21,20 +26,14 @@ if TYPE_CHECKING:
     from asni.training.trainer import Trainer
 
 
-class RigL(Hold):
-    """Trains a sparse network from the first step: a random mask whose smallest weights are replaced every 100 steps.
+class DropAndGrow(Hold):
+    """Trains a sparse network from the first step: a random mask, whose smallest weights are replaced every 100 steps.
 
     In each layer the fraction `drop / 2 * (1 + cos(pi t / T_end))` of the living weights with the smallest magnitude is
-    dropped, and as many are grown where the dense gradient is largest. A grown weight starts at 0 without momentum.
-    The update replaces the gradient step. Updates stop at T_end, three quarters of the training. `distribution` is
+    dropped, and as many are grown. A grown weight starts at 0 without momentum; one that is dropped and grown in the
+    same update keeps its value. Updates stop at T_end, three quarters of the training. `distribution` is
     `asni.pruning.layerwise.erk` or `uniform`. The paper's uniform leaves the first layer dense; in a fully connected
     network that layer alone would exceed the requested number of weights, so here all layers have the same density.
-
-    >>> model = nn.Linear(10, 10)
-    >>> optimizer = torch.optim.Adam(model.parameters())
-    >>> pruner = RigL(model, optimizer, sparsity=0.9, epochs=5, steps_per_epoch=10)
-    >>> int((model.weight != 0).sum())
-    10
     """
 
     def __init__(
@@ -67,17 +66,12 @@ class RigL(Hold):
         self.drop = drop
         self.seed = seed
 
-    def before_step(self) -> None:
-        due = 0 < self.steps < self.end and self.steps % self.every == 0
-        if due and not self.step_is_skipped:
-            self.update_masks()
-            # Optimisers skip parameters without a gradient, so the update replaces the gradient step.
-            self.optimizer.zero_grad()
-        else:
-            super().before_step()
+    @property
+    def update_is_due(self) -> bool:
+        return self.steps < self.end and self.steps % self.every == 0
 
     def update_masks(self) -> None:
-        """Drop and grow in every layer that has a gradient."""
+        """Drop and grow in every layer that has a gradient: a layer that does not train keeps its weights."""
         fraction = self.drop / 2 * (1 + math.cos(math.pi * self.steps / self.end))
         masks = self.masks
         for name, weight in self.weights.items():
@@ -86,23 +80,55 @@ class RigL(Hold):
             living = int(masks[name].sum())
             dropped = int(fraction * living)
             strong = keep_largest({name: weight}, living - dropped, within={name: masks[name]})[name]
-            grown = keep_largest({name: self.growth(name)}, dropped, within={name: ~strong})[name]
+            grown = keep_largest({name: self.growth(name, weight.grad)}, dropped, within={name: ~strong})[name]
             masks[name] = strong | grown
         self.masks = masks
 
-    def growth(self, name: str) -> Tensor:
+    @abstractmethod
+    def growth(self, name: str, gradient: Tensor) -> Tensor:
         """The scores of a layer's weights for growth; the largest magnitudes grow."""
-        gradient = self.weights[name].grad
-        assert gradient is not None
+
+
+class RigL(DropAndGrow):
+    """Grows the weights with the largest dense gradients (see `DropAndGrow` for the rest).
+
+    The updates at t = 0, 100, 200, ... replace the gradient step and count as step t, as in Algorithm 1 of the paper.
+    The authors' program does not count them. rigl-torch counts t from 1.
+
+    >>> model = nn.Linear(10, 10)
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> pruner = RigL(model, optimizer, sparsity=0.9, epochs=5, steps_per_epoch=10)
+    >>> int((model.weight != 0).sum())
+    10
+    """
+
+    def before_step(self) -> None:
+        if self.update_is_due and not self.step_is_skipped:
+            self.update_masks()
+            # Optimisers skip parameters without a gradient, so the update replaces the gradient step.
+            self.optimizer.zero_grad()
+        else:
+            super().before_step()
+
+    def growth(self, name: str, gradient: Tensor) -> Tensor:
         return gradient
 
 
-class SET(RigL):
-    """SET (Mocanu et al. 2018, arXiv 1707.04780) in the form Evci et al. compare with: RigL with random growth."""
+class SET(DropAndGrow):
+    """Grows weights at random (see `DropAndGrow` for the rest).
 
-    def growth(self, name: str) -> Tensor:
+    SET (Mocanu et al. 2018, arXiv 1707.04780) in the form that Evci et al. compare with: the updates follow the
+    gradient steps number 100, 200, ... and rank the weights after the step.
+    """
+
+    def after_step(self) -> None:
+        super().after_step()
+        if self.update_is_due:
+            self.update_masks()
+
+    def growth(self, name: str, gradient: Tensor) -> Tensor:
         layer = list(self.weights).index(name)
-        return random_scores(self.weights[name], np.random.default_rng([self.seed, self.steps, layer]))
+        return random_scores(gradient, np.random.default_rng([self.seed, self.steps, layer]))
 
 
 def rigl(trainer: "Trainer") -> "Run":
