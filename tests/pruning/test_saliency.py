@@ -55,17 +55,59 @@ def test_snip_is_the_weight_times_the_gradient_by_finite_differences(
     )
 
 
-def test_grasp_is_minus_the_weight_times_the_hessian_times_the_gradient(
-    model: nn.Module, images: Tensor, labels: Tensor
-) -> None:
-    loss, weights = loss_of(model, images, labels, temperature=200.0), flat(prunable(model))
+def grasp_of_parts(model: nn.Module, images: Tensor, labels: Tensor, sizes: list[int]) -> Tensor:
+    """The definition, with the sum of the parts' mean losses."""
+    parts = zip(images.split(sizes), labels.split(sizes), strict=True)
+    losses = [loss_of(model, *part, temperature=200.0) for part in parts]
+
+    def loss(flat: Tensor) -> Tensor:
+        return torch.stack([each(flat) for each in losses]).sum()
+
+    weights = flat(prunable(model))
     gradient = torch.autograd.functional.jacobian(loss, weights)
-    hessian = torch.autograd.functional.hessian(loss, weights)
-    expected = -weights * (hessian @ gradient)
-    assert expected.abs().max() > 0
+    scores: Tensor = -weights * (torch.autograd.functional.hessian(loss, weights) @ gradient)
+    return scores
+
+
+def assert_same_up_to_rounding(one: Tensor, other: Tensor) -> None:
     # Both are of the order of the temperature to the minus three: compare by share, not by difference.
-    scale = expected.abs().max()
-    torch.testing.assert_close(flat(saliency.grasp(model, images, labels)) / scale, expected / scale)
+    scale = other.abs().max()
+    assert scale > 0
+    torch.testing.assert_close(one / scale, other / scale)
+
+
+@pytest.mark.parametrize("halves", [[3, 3], [2, 3], [2, 2]])
+def test_grasp_is_minus_the_weight_times_the_hessian_times_the_gradient_of_both_halves(
+    halves: list[int], model: nn.Module, images: Tensor, labels: Tensor
+) -> None:
+    batch = images[: sum(halves)], labels[: sum(halves)]
+    assert_same_up_to_rounding(flat(saliency.grasp(model, *batch)), grasp_of_parts(model, *batch, halves))
+
+
+def test_grasp_of_one_image_sends_no_empty_half_through_the_network() -> None:
+    model, sizes = nn.Linear(3, 2), []
+    model.register_forward_pre_hook(lambda _, inputs: sizes.append(len(inputs[0])))
+    saliency.grasp(model, torch.ones(1, 3), torch.tensor([0]))
+    assert set(sizes) == {1}
+
+
+def test_grasp_takes_smaller_parts_where_halves_are_too_large(
+    model: nn.Module, images: Tensor, labels: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saliency, "MOST_IN_HALVES", 5)
+    monkeypatch.setattr(saliency, "AT_ONCE", 2)
+    ours, in_thirds = flat(saliency.grasp(model, images, labels)), grasp_of_parts(model, images, labels, [2, 2, 2])
+    assert_same_up_to_rounding(ours, in_thirds)
+
+
+def test_snip_takes_the_whole_batch_at_once(model: nn.Module) -> None:
+    """Batch norm has the statistics of the batch, however large it is."""
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randn(300, 3, dtype=torch.float64, generator=generator)
+    labels = torch.randint(2, (300,), generator=generator)
+    weights = flat(prunable(model))
+    gradient = torch.autograd.functional.jacobian(loss_of(model, images, labels), weights)
+    torch.testing.assert_close(flat(saliency.snip(model, images, labels)), (weights * gradient).abs())
 
 
 def test_grasp_changes_with_the_temperature_by_more_than_a_factor(
@@ -141,14 +183,3 @@ def test_a_weight_that_the_output_does_not_depend_on_scores_nothing() -> None:
     for flow in (saliency.snip(model, *batch), saliency.grasp(model, *batch), saliency.synflow(model, (3,))):
         assert not flow["unused.weight"].any()
         assert flow["used.weight"].any()
-
-
-def test_images_that_are_too_many_at_once_give_the_same_scores_in_parts(
-    images: Tensor, labels: Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
-    at_once = [score(model, images, labels) for score in (saliency.snip, saliency.grasp)]
-    monkeypatch.setattr(saliency, "AT_ONCE", 4)
-    in_parts = [score(model, images, labels) for score in (saliency.snip, saliency.grasp)]
-    torch.testing.assert_close(in_parts, at_once, rtol=1e-9, atol=0)

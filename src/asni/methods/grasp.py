@@ -4,6 +4,9 @@ g = dL/dtheta_0, H = d2L/dtheta_0^2     on a few samples of each class, the outp
 s = -theta_0 * (H g)
 m = all but the largest of s, over all layers
 train theta_0 * m
+
+Compared with alecwangcq/GraSP (commit f17d87a): scores, masks and order of the images equal, with batch norm too
+(tests/methods/official).
 """
 
 from typing import TYPE_CHECKING
@@ -34,7 +37,7 @@ def grasp(trainer: "Trainer") -> "Run":
 
 
 def first_of_each_class(trainer: "Trainer", count: int) -> tuple[Tensor, Tensor]:
-    """The first `count` images of each class in training order, or all if there are fewer."""
+    """The first `count` images of each class in training order, or all if there are fewer; sorted by class."""
     missing = dict.fromkeys(range(trainer.dataset.info.classes), count)
     chosen: list[tuple[Tensor, Tensor]] = []
     for images, labels in trainer.batches(epoch=0):
@@ -44,4 +47,5 @@ def first_of_each_class(trainer: "Trainer", count: int) -> tuple[Tensor, Tensor]
                 chosen.append((image, label))
         if not any(missing.values()):
             break
+    chosen.sort(key=lambda pair: int(pair[1]))
     return torch.stack([image for image, _ in chosen]), torch.stack([label for _, label in chosen])

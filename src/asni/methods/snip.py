@@ -3,6 +3,8 @@
 s = |theta_0 * dL/dtheta_0|        the connection sensitivity, on the first batch
 m = the largest of s, over all layers
 train theta_0 * m
+
+Compared with mil-ad/snip (commit 883c805): scores and masks equal, with batch norm too (tests/methods/official).
 """
 
 from typing import TYPE_CHECKING

@@ -1,5 +1,6 @@
 """How much each weight matters before training, measured on a copy of the model: SNIP, GraSP and SynFlow."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Unpack
@@ -13,12 +14,17 @@ from asni.pruning.layers import Layers, prunable
 Saliency = dict[str, Tensor]
 """Parameter name -> the saliency of each of its weights."""
 
+MOST_IN_HALVES = 2000
+"""The most images that GraSP splits into halves: half of the ten images per class of ImageNet would fit no GPU."""
+
 AT_ONCE = 128
-"""Images per forward pass; batch norm computes its statistics over them."""
+"""Images per part where halves would be too large."""
 
 
 def snip(model: nn.Module, images: Tensor, labels: Tensor, **layers: Unpack[Layers]) -> Saliency:
     """Connection sensitivity `|w dL/dw|` on one batch; keep the largest (Lee, Ajanthan and Torr, 2019).
+
+    Batch norm uses the statistics of the whole batch, as in training.
 
     >>> model = nn.Linear(2, 2, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 2.0], [1.0, 2.0]]))
@@ -28,7 +34,7 @@ def snip(model: nn.Module, images: Tensor, labels: Tensor, **layers: Unpack[Laye
     """
     trial = deepcopy(model).train()
     weights = prunable(trial, **layers)
-    gradient = _summed(_gradient(loss, weights) for loss in _losses(trial, images, labels))
+    gradient = _gradient(_loss(trial, images, labels), weights)
     return {name: (weight.detach() * gradient[name]).abs() for name, weight in weights.items()}
 
 
@@ -38,25 +44,29 @@ def grasp(
     """Gain in gradient flow from removing each weight, `-w * (H g)`; keep the SMALLEST (Wang et al., 2020).
 
     g and H are the gradient and the Hessian of the loss over the prunable weights, with the outputs divided by the
-    temperature. Batch norm uses batch statistics, as in training.
+    temperature. As in the authors' program, the loss is the sum of the mean losses of the two halves of the images, and
+    batch norm uses the statistics of each half. More than 2,000 images are split into parts of at most 128 instead.
 
     >>> model = nn.Linear(1, 2, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0], [-1.0]]))
-    >>> grasp(model, torch.tensor([[1.0]]), torch.tensor([0]), temperature=1.0)
-    {'weight': tensor([[0.0250],
-            [0.0250]])}
+    >>> grasp(model, torch.ones(2, 1), torch.tensor([0, 0]), temperature=1.0)
+    {'weight': tensor([[0.1001],
+            [0.1001]])}
     """
     trial = deepcopy(model).train()
     weights = prunable(trial, **layers)
-    gradient = _summed(_gradient(loss, weights) for loss in _losses(trial, images, labels, temperature))
+
+    def losses() -> Iterator[Tensor]:
+        for part in zip(_parts(images), _parts(labels), strict=True):
+            yield _loss(trial, *part, temperature)
+
+    gradient = _summed(_gradient(loss, weights) for loss in losses())
 
     def along_gradient(loss: Tensor) -> Tensor:
-        part = _gradient(loss, weights, create_graph=True)
-        return torch.stack([(part[name] * gradient[name]).sum() for name in weights]).sum()
+        own = _gradient(loss, weights, create_graph=True)
+        return torch.stack([(own[name] * gradient[name]).sum() for name in weights]).sum()
 
-    hessian_gradient = _summed(
-        _gradient(along_gradient(loss), weights) for loss in _losses(trial, images, labels, temperature)
-    )
+    hessian_gradient = _summed(_gradient(along_gradient(loss), weights) for loss in losses())
     return {name: -weight.detach() * hessian_gradient[name] for name, weight in weights.items()}
 
 
@@ -90,12 +100,16 @@ def synflow(
     return {name: weight.detach() * gradient[name] for name, weight in weights.items()}
 
 
-def _losses(model: nn.Module, images: Tensor, labels: Tensor, temperature: float = 1.0) -> Iterator[Tensor]:
-    """The mean cross-entropy over all images, in parts, since all images at once may not fit on a GPU."""
+def _loss(model: nn.Module, images: Tensor, labels: Tensor, temperature: float = 1.0) -> Tensor:
     device = next(model.parameters()).device
-    for some, own in zip(images.split(AT_ONCE), labels.split(AT_ONCE), strict=True):
-        outputs = model(some.to(device)) / temperature
-        yield cross_entropy(outputs, own.to(device)) * (len(own) / len(labels))
+    return cross_entropy(model(images.to(device)) / temperature, labels.to(device))
+
+
+def _parts(batch: Tensor) -> tuple[Tensor, ...]:
+    """Two halves, or more parts of a large batch; one image is one part."""
+    if len(batch) > MOST_IN_HALVES:
+        return batch.tensor_split(math.ceil(len(batch) / AT_ONCE))
+    return batch.tensor_split([len(batch) // 2]) if len(batch) > 1 else (batch,)
 
 
 def _summed(parts: Iterable[Saliency]) -> Saliency:
