@@ -23,6 +23,15 @@ def test_the_temperature_rises_from_1_to_200_by_a_constant_factor() -> None:
     assert ratios == pytest.approx([200 ** (1 / 9)] * 9)
 
 
+@pytest.mark.parametrize("start", [-0.3, 0.0, 0.05])
+def test_training_starts_from_the_ungated_network(start: float) -> None:
+    model, ungated = small_network(), small_network()
+    optimizer = OPTIMIZERS["adam"](model.parameters())
+    Continuous(model, optimizer, sparsity=0.9, epochs=1, steps_per_epoch=20, start=start)
+    for gated, weight in zip(model.parameters(), ungated.parameters(), strict=True):
+        torch.testing.assert_close(gated, weight)
+
+
 @pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
 def test_the_weights_with_the_largest_s_stay_as_their_gates_left_them(optimizer_name: str) -> None:
     model = small_network()
@@ -67,7 +76,7 @@ def test_the_penalty_is_the_gradient_of_the_sum_of_the_gates() -> None:
         train(model, optimizer, range(1))
         gates.append(pruner.scores["0.weight"].detach())
     score = torch.full((8, 6), 0.25, requires_grad=True)
-    torch.autograd.backward(0.5 * torch.sigmoid(score).sum())
+    torch.autograd.backward(0.5 * (torch.sigmoid(score) / torch.sigmoid(torch.tensor(0.25))).sum())
     torch.testing.assert_close(gates[0] - gates[1], score.grad)
 
 

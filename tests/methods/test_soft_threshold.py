@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,10 @@ from torch import nn
 from asni import recipes
 from asni.errors import UsageError
 from asni.methods import METHODS
-from asni.methods.soft_threshold import STR
+from asni.methods.soft_threshold import SLOWEST, STR, decay_for
+from asni.training.round import make_optimizer
+from tests.methods.small_recipe import OPTIMIZERS as SMALL
+from tests.methods.small_recipe import small_recipe
 from tests.training.training_by_hand import OPTIMIZERS, alive, small_network, train
 from tests.training.training_setup import trainer
 
@@ -25,27 +30,56 @@ def test_weights_within_the_threshold_are_zero_and_the_others_nearer_to_it() -> 
     assert pruner.masks["weight"].tolist() == [[True, True, False, False]]
 
 
-@pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
-def test_without_a_loss_s_decays_exponentially_under_any_optimiser(optimizer_name: str) -> None:
+def step_without_a_loss(layer: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    for parameter in layer.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+
+
+DECAYING: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+}
+
+
+@pytest.mark.parametrize("optimizer_name", DECAYING)
+def test_the_weights_and_s_decay_once_whatever_the_weight_decay_of_the_optimiser(optimizer_name: str) -> None:
     layer = nn.Linear(3, 3)
-    optimizer = OPTIMIZERS[optimizer_name](layer.parameters())
-    pruner = STR(layer, optimizer, decay=4.0, start=-8.0)
-    for _ in range(10):
-        optimizer.step()
-    assert pruner.scores["weight"].item() == pytest.approx(-8 * math.exp(-10 * 4 * optimizer.param_groups[0]["lr"]))
+    unpruned = deepcopy(layer)
+    weight = layer.weight.detach().clone()
+    optimizer, other = (
+        DECAYING[optimizer_name](each.parameters(), lr=0.1, weight_decay=0.8) for each in (layer, unpruned)
+    )
+    pruner = STR(layer, optimizer, decay=0.5, start=-8.0)
+    step_without_a_loss(layer, optimizer)
+    step_without_a_loss(unpruned, other)
+    left = 1 - 0.1 * 0.5 if optimizer_name == "sgd" else math.exp(-0.1 * 0.5)
+    torch.testing.assert_close(pruner.latent["weight"], left * weight)
+    assert pruner.scores["weight"].item() == pytest.approx(left * -8)
+    assert torch.equal(layer.bias, unpruned.bias), "the biases keep the weight decay of the optimiser"
 
 
-@pytest.mark.parametrize(("decay", "felt"), [(0.5, 0.5), (4.0, 1.0)])
-def test_without_a_loss_the_weights_behind_decay_alike_but_never_faster_than_adam_can_hold_them(
-    decay: float, felt: float
-) -> None:
+@pytest.mark.parametrize("optimizer_name", DECAYING)
+def test_s_can_have_a_decay_of_its_own(optimizer_name: str) -> None:
+    layer = nn.Linear(3, 3)
+    weight = layer.weight.detach().clone()
+    optimizer = DECAYING[optimizer_name](layer.parameters(), lr=0.1)
+    pruner = STR(layer, optimizer, decay=0.5, threshold_decay=2.0, start=-8.0)
+    step_without_a_loss(layer, optimizer)
+    weights_left, s_left = (0.95, 0.8) if optimizer_name == "sgd" else (math.exp(-0.05), math.exp(-0.2))
+    torch.testing.assert_close(pruner.latent["weight"], weights_left * weight)
+    assert pruner.scores["weight"].item() == pytest.approx(s_left * -8)
+
+
+@pytest.mark.parametrize(("optimizer_name", "left"), [("sgd", 1 - 0.1 * 4), ("adam", math.exp(-0.1 * 1))])
+def test_the_weights_decay_no_faster_than_adam_can_hold_them(optimizer_name: str, left: float) -> None:
     layer = nn.Linear(3, 3)
     before = layer.weight.detach().clone()
-    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
-    pruner = STR(layer, optimizer, decay=decay)
-    for _ in range(10):
-        optimizer.step()
-    torch.testing.assert_close(pruner.latent["weight"], before * math.exp(-10 * 0.1 * felt))
+    optimizer = DECAYING[optimizer_name](layer.parameters(), lr=0.1)
+    pruner = STR(layer, optimizer, decay=4.0)
+    step_without_a_loss(layer, optimizer)
+    torch.testing.assert_close(pruner.latent["weight"], left * before)
 
 
 @pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
@@ -54,10 +88,31 @@ def test_more_decay_leaves_fewer_weights(optimizer_name: str) -> None:
     for times_e in (0.0, 0.8, 1.2):
         model = small_network()
         optimizer = OPTIMIZERS[optimizer_name](model.parameters())
-        STR(model, optimizer, decay=times_e / (40 * optimizer.param_groups[0]["lr"]), start=-8.0)
+        (group,) = optimizer.param_groups
+        lr = group["lr"] / (1 - group.get("momentum", 0.0))
+        STR(model, optimizer, decay=times_e / (40 * lr), start=-8.0)
         train(model, optimizer, range(40))
         counts.append(alive(model))
     assert counts[0] > counts[1] > counts[2] > 0
+
+
+@pytest.mark.parametrize("optimizer_name", SMALL)
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_the_slowest_decay_takes_s_to_minus_8_in_the_training_without_a_loss(
+    optimizer_name: str, nesterov: bool, tmp_path: Path
+) -> None:
+    recipe = small_recipe(optimizer=optimizer_name)
+    training = recipe.training.model_copy(update={"nesterov": nesterov and optimizer_name == "sgd"})
+    setup = trainer(tmp_path, recipe.model_copy(update={"training": training}))
+    layer = nn.Linear(3, 3).double()
+    optimizer = make_optimizer(layer, setup.recipe)
+    pruner = STR(layer, optimizer, decay=decay_for(setup, SLOWEST))
+    for epoch in range(training.epochs):
+        for group in optimizer.param_groups:
+            group["lr"] = recipes.lr_at(training, epoch)
+        for _ in range(setup.steps_per_epoch):
+            step_without_a_loss(layer, optimizer)
+    assert pruner.scores["weight"].item() == pytest.approx(-8)
 
 
 def test_the_search_reaches_the_wanted_count_and_is_not_repeated(tmp_path: Path) -> None:
@@ -86,8 +141,19 @@ def test_the_search_reaches_the_wanted_count_and_is_not_repeated(tmp_path: Path)
     assert not (run.directory / "search.json").exists(), "a finished run is not written again"
 
 
-@pytest.mark.parametrize(("decay", "start"), [(-1.0, -8.0), (math.nan, -8.0), (1.0, 0.0), (1.0, -math.inf)])
-def test_nonsense_is_refused(decay: float, start: float) -> None:
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("decay", -1.0),
+        ("decay", math.nan),
+        ("threshold_decay", -1.0),
+        ("threshold_decay", math.inf),
+        ("start", 0.0),
+        ("start", -math.inf),
+    ],
+)
+def test_nonsense_is_refused(setting: str, value: float) -> None:
     model = small_network()
-    with pytest.raises(UsageError, match=f"decay.*{decay}" if start == -8.0 else f"start.*{start}"):
-        STR(model, OPTIMIZERS["sgd"](model.parameters()), decay=decay, start=start)
+    settings = {"decay": 1.0, setting: value}
+    with pytest.raises(UsageError, match=f"^{setting}.*{value}"):
+        STR(model, OPTIMIZERS["sgd"](model.parameters()), **settings)  # type: ignore[arg-type]

@@ -1,6 +1,11 @@
-"""STR: Kusupati et al. 2020, "Soft threshold weight reparameterization for learnable sparsity" (arXiv 2002.03231)."""
+"""STR: Kusupati et al. 2020, "Soft threshold weight reparameterization for learnable sparsity" (arXiv 2002.03231).
+
+Compared with RAIVNLab/STR (commit cc74d38): forward pass and three SGD steps equal, with and without momentum
+(tests/methods/official).
+"""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Unpack
 
 import torch
@@ -14,22 +19,29 @@ from asni.pruning.reparameterised import Reparameterised
 from asni.runs import names
 
 if TYPE_CHECKING:
+    from asni.recipes.recipe import Training
     from asni.runs.run import Run
     from asni.training.trainer import Trainer
 
 START = -3200.0
 TOLERANCE = 0.02
 
+# The shrinkage by which s, without a loss, ends at -8, where the threshold is still almost 0.
+SLOWEST = math.log(-START / 8)
+
 
 class STR(Reparameterised):
     """Each layer uses `sign(w) * relu(|w| - sigmoid(s))` as its weights and learns its threshold through s.
 
-    Weight decay on s, `s <- s * exp(-lr * decay)` in every step, moves the threshold from 0 towards 1/2, against the
-    loss. It is applied outside the optimiser, so that it acts the same under Adam and SGD. The latent weights decay
-    too, as in the authors' code: otherwise they outgrow the threshold. Under Adam, a decay of d keeps every weight
-    below 1/d, so the decay of the weights is at most 1: a training with a small sum of learning rates needs a large
-    decay, which would push all weights below any threshold. The decay determines the sparsity: STR has no sparsity
-    target.
+    Decay of s moves the threshold from 0 towards 1/2, against the loss, and so determines the sparsity: STR has no
+    sparsity target. The latent weights have the same decay, since they would outgrow the threshold without it;
+    `threshold_decay` gives s another. For these weights `decay` replaces the weight decay of the optimiser; biases and
+    norms keep theirs.
+
+    Under SGD, `decay` is the weight decay of SGD, as in the authors' code: it is part of the gradient, and momentum
+    accumulates it. Under other optimisers, which the authors do not use, weights and s are multiplied by
+    `exp(-lr * decay)` in every step, and the decay of the weights is at most 1: Adam moves a weight by about lr at
+    most, so a decay of d keeps every weight below 1/d, and above d = 2 none would exceed the threshold.
 
     >>> model = nn.Linear(2, 1)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 0.125]]))
@@ -45,16 +57,23 @@ class STR(Reparameterised):
         optimizer: torch.optim.Optimizer,
         *,
         decay: float,
+        threshold_decay: float | None = None,
         start: float = START,
         **layers: Unpack[Layers],
     ):
-        if not 0 <= decay < math.inf:
-            raise UsageError(f"decay, the rate at which s decays to 0, must be a finite number from 0 up, not {decay}.")
+        threshold_decay = decay if threshold_decay is None else threshold_decay
+        for name, rate in {"decay": decay, "threshold_decay": threshold_decay}.items():
+            if not 0 <= rate < math.inf:
+                raise UsageError(f"{name} must be a finite number from 0 up, not {rate}.")
         if not -math.inf < start < 0:
             raise UsageError(f"start, the initial value of s, must be a finite number below 0, not {start}.")
         weights = trained_by(optimizer, prunable(model, **layers))
+        self._params = [group["params"] for group in optimizer.param_groups]
         super().__init__(optimizer, weights, {name: w.detach().new_tensor(start) for name, w in weights.items()})
-        self.decay = decay
+        self.decay, self.threshold_decay = decay, threshold_decay
+        self.by_sgd = isinstance(optimizer, torch.optim.SGD)
+        self.group["weight_decay"] = threshold_decay if self.by_sgd else 0.0
+        self._separate_weights(decay if self.by_sgd else 0.0)
 
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
         threshold = torch.sigmoid(score)
@@ -74,10 +93,30 @@ class STR(Reparameterised):
 
     def before_step(self) -> None:
         super().before_step()
-        if not self.step_is_skipped:
-            for values, decay in ((self.scores, self.decay), (self.weights, min(self.decay, 1.0))):
-                for value in values.values():
-                    value.mul_(math.exp(-self.group["lr"] * decay))
+        if self.by_sgd or self.step_is_skipped:
+            return
+        for values, decay in ((self.scores, self.threshold_decay), (self.weights, min(self.decay, 1.0))):
+            for value in values.values():
+                value.mul_(math.exp(-self.group["lr"] * decay))
+
+    def detach(self) -> None:
+        """Remove the hooks and the scores from the optimiser, and return the weights to their parameter groups."""
+        super().detach()
+        groups = self.optimizer.param_groups
+        groups[:] = [group for group in groups if not any(map(self._is_own, group["params"]))]
+        for group, params in zip(groups, self._params, strict=False):
+            group["params"] = params
+
+    def _separate_weights(self, decay: float) -> None:
+        """Move the weights to parameter groups of their own, with this weight decay."""
+        for group in list(self.optimizer.param_groups):
+            own = [each for each in group["params"] if self._is_own(each)]
+            if own:
+                group["params"] = [each for each in group["params"] if not self._is_own(each)]
+                self.optimizer.add_param_group({**group, "params": own, "weight_decay": decay})
+
+    def _is_own(self, parameter: Tensor) -> bool:
+        return any(parameter is weight for weight in self.weights.values())
 
 
 def soft_threshold(trainer: "Trainer") -> "Run":
@@ -86,11 +125,10 @@ def soft_threshold(trainer: "Trainer") -> "Run":
     The trainings of the search are kept next to it as str-search-1, str-search-2 and so on, and its search.json lists
     them: they are part of the cost of a method without a sparsity target.
     """
-    slowest = slowest_decay(trainer)
     trainings: list[dict[str, float]] = []
 
     def weights_at(earlier: float) -> int:
-        decay = slowest * 10**earlier
+        decay = decay_for(trainer, SLOWEST * 10**earlier)
         stage = names.search_name("str", len(trainings) + 1)
         run = trainer.train(
             stage,
@@ -109,10 +147,33 @@ def soft_threshold(trainer: "Trainer") -> "Run":
     return trainer.adopt("str", names.search_name("str", len(trainings)), settings, {names.SEARCH: found})
 
 
-def slowest_decay(trainer: "Trainer") -> float:
-    """The decay under which s, without a loss, ends at -8, where the threshold is still almost 0."""
+def decay_for(trainer: "Trainer", shrinkage: float) -> float:
+    """The least decay under which s, without a loss, ends at `START * exp(-shrinkage)`."""
     from asni.recipes import lr_at
 
     training = trainer.recipe.training
-    lr_sum = trainer.steps_per_epoch * sum(lr_at(training, epoch) for epoch in range(training.epochs))
-    return math.log(-START / 8) / lr_sum
+    rates = [lr_at(training, epoch) for epoch in range(training.epochs)]
+    unit = (1 - training.momentum) / (trainer.steps_per_epoch * sum(rates))
+    if training.optimizer != "sgd":
+        return shrinkage * unit
+
+    def is_enough(decay: float) -> bool:
+        return s_after_sgd(training, rates, trainer.steps_per_epoch, decay) >= START * math.exp(-shrinkage)
+
+    # In a short training, momentum does not build up and a strong decay carries s past 0: no formula holds there.
+    low = high = unit / 2
+    while not is_enough(high):
+        low, high = high, 1.1 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def s_after_sgd(training: "Training", rates: Sequence[float], steps_per_epoch: int, decay: float) -> float:
+    """Where s ends in a training without a loss."""
+    s, velocity, momentum, nesterov = START, 0.0, training.momentum, training.nesterov
+    for lr in rates:
+        for _ in range(steps_per_epoch):
+            velocity = momentum * velocity + decay * s
+            s -= lr * (decay * s + momentum * velocity if nesterov else velocity)
+    return s
