@@ -85,4 +85,4 @@ def test_imagenet_trains_from_a_folder_in_the_usual_layout(
     monkeypatch.setenv("ASNI_DATA", str(tmp_path))
     limits = ("--epochs", "1", "--batch-size", "2", "--steps-per-epoch", "1")
     answer = command("train", "imagenet-resnet50-80", *limits, "--out", str(tmp_path / "run"), "--json")
-    assert json.loads(answer.out)["sparsity"] == pytest.approx(0.7996, abs=1e-4)
+    assert json.loads(answer.out)["sparsity"] == pytest.approx(0.8029, abs=1e-4)

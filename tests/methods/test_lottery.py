@@ -2,13 +2,14 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asni.errors import AsniError, UsageError
+from asni.errors import UsageError
 from asni.methods.dense import dense, dense_until
 from asni.methods.lottery import counts, layer_by_layer, lottery, lottery_layerwise, lottery_rewind
 from asni.methods.retraining import magnitude_retrain, magnitude_rewind
@@ -47,9 +48,10 @@ def test_the_first_round_is_the_dense_training(trainer: Trainer) -> None:
     assert list(trainer.rounds) == ["dense", *(f"lottery-round-{number}" for number in (2, 3, 4, 5)), "lottery"]
 
 
-def test_step_k_of_the_first_round_is_where_stabilised_rounds_start(trainer: Trainer) -> None:
-    lottery_rewind(trainer, share=0.4)
+def test_step_k_of_the_first_round_is_where_stabilised_rounds_start(tmp_path: Path) -> None:
     k = 5
+    trainer = small_trainer(tmp_path, small_recipe().override(lottery_rewind=k))
+    lottery_rewind(trainer)
     assert_same_values(trainer.rounds[f"dense-until-{k}"].initial, trainer.network().state_dict())
     at_k = trainer.rounds[f"dense-until-{k}"].weights
     assert int(at_k["2.num_batches_tracked"]) == k
@@ -70,8 +72,9 @@ def test_the_dense_training_continues_from_step_k_as_if_uninterrupted(tmp_path: 
     assert_same_values(rest.weights, dense(trainer).weights)
 
 
-def test_magnitude_rewind_is_the_mask_of_the_trained_network_on_the_values_of_step_k(trainer: Trainer) -> None:
-    run = magnitude_rewind(trainer, share=0.25)
+def test_magnitude_rewind_is_the_mask_of_the_trained_network_on_the_values_of_step_k(tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path, small_recipe().override(lottery_rewind=3))
+    run = magnitude_rewind(trainer)
     assert_same_masks(run, mask_of_the_dense(trainer))
     assert_same_values(run.initial, dense_until(trainer, 3).weights)
     assert run.result["steps"] == 9
@@ -84,9 +87,9 @@ def test_magnitude_retrain_starts_from_the_trained_weights_for_a_full_training(t
     assert run.result["steps"] == 12
 
 
-def test_there_must_be_training_left_after_step_k(trainer: Trainer) -> None:
+def test_there_must_be_training_left_after_step_k(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="step 12 of 12"):
-        magnitude_rewind(trainer, share=1.0)
+        magnitude_rewind(small_trainer(tmp_path, small_recipe().override(lottery_rewind=12)))
 
 
 def test_the_output_layer_is_pruned_at_half_the_rate_of_the_others(trainer: Trainer) -> None:
@@ -120,16 +123,14 @@ def test_rounds_prune_the_same_percentage_and_end_exactly(total: int, share: flo
     assert len(alive) in (max(1, fewest), fewest + 1)
 
 
-def test_rounds_of_another_rate_are_not_taken_for_those_that_were_asked(trainer: Trainer) -> None:
-    lottery(trainer, rate=0.6)
-    with pytest.raises(AsniError, match=r"settings\.rate .*0\.6 .*0\.5"):
-        lottery(trainer, rate=0.5)
-
-
-@pytest.mark.parametrize("rate", [0.0, 1.0, -0.2, 20.0])
-def test_a_rate_that_is_no_fraction_is_refused(rate: float, trainer: Trainer) -> None:
-    with pytest.raises(UsageError, match=f"rate.* {rate}"):
-        lottery(trainer, rate=rate)
+@pytest.mark.parametrize(
+    ("change", "alive"),
+    [({"lottery_rate": 0.5}, [561, 355]), ({"lottery_rounds": 1}, [355]), ({"lottery_rounds": 3}, [654, 482, 355])],
+)
+def test_a_recipe_sets_the_rate_or_the_rounds(change: dict[str, Any], alive: list[int], tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path, small_recipe().override(**change))
+    lottery(trainer)
+    assert [count(run.masks) for stage, run in trainer.rounds.items() if stage != "dense"] == alive
 
 
 def mask_of_the_dense(trainer: Trainer) -> dict[str, torch.Tensor]:

@@ -157,3 +157,23 @@ def test_a_share_that_is_no_share_is_refused() -> None:
     model = small_network()
     with pytest.raises(UsageError, match=r"drop \(30\)"):
         RigL(model, OPTIMIZERS["sgd"](model.parameters()), sparsity=0.9, epochs=1, steps_per_epoch=1, drop=30)
+
+
+def test_between_two_updates_of_rigl_there_is_a_gradient_step() -> None:
+    layer = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    RigL(layer, optimizer, sparsity=0.5, epochs=1, steps_per_epoch=8)
+    biases = [layer.bias.item()]
+    for _ in range(8):
+        layer(torch.ones(1, 4)).sum().backward()
+        optimizer.step()
+        biases.append(layer.bias.item())
+        optimizer.zero_grad()
+    moved = [after != before for before, after in pairwise(biases)]
+    assert moved == [False, True, False, True, False, True, True, True]
+
+
+def test_an_update_of_rigl_in_every_step_is_refused() -> None:
+    model = small_network()
+    with pytest.raises(UsageError, match=r"every.* 2, not 1"):
+        RigL(model, OPTIMIZERS["sgd"](model.parameters()), sparsity=0.9, epochs=1, steps_per_epoch=9, every=1)

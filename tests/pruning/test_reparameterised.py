@@ -104,3 +104,19 @@ def test_the_scores_have_the_weight_decay_of_the_method_and_the_rate_of_the_weig
     optimizer.param_groups[0]["lr"] = 0.125
     group = METHODS[method](model, optimizer).group
     assert (group["weight_decay"], group["lr"]) == (decay, 0.125)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_layer_without_a_gradient_keeps_its_score(method: str) -> None:
+    model, images, labels = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    pruner = METHODS[method](model, optimizer)
+    pruner.group["weight_decay"] = 0.0
+    mse_loss(model(images), labels).backward()
+    optimizer.step()
+    before = {name: score.detach().clone() for name, score in pruner.scores.items()}
+    model.zero_grad()
+    model.get_submodule("2")(torch.ones(9, 5)).sum().backward()
+    optimizer.step()
+    assert torch.equal(pruner.scores["0.weight"], before["0.weight"])
+    assert not torch.equal(pruner.scores["2.weight"], before["2.weight"])

@@ -85,7 +85,8 @@ def test_the_steps_of_an_epoch_are_the_papers() -> None:
     assert steps == 7 * [1000] + 4 * [391] + 2 * [1563]
 
 
-# To be read beside the tables, except for alpha in row 12, which the paper misprints: E, B, rate, weight decay, alpha, gamma, s %, T1-D, T1-A-I, T1-A-II, T1-S.
+# To be read beside the tables, except for alpha in row 12, which the paper misprints:
+# E, B, rate, weight decay, alpha, gamma, s %, T1-D, T1-A-I, T1-A-II, T1-S.
 TABLES = """
 mnist-fc             50  60 1.2e-3 0    98    5  96.87 96.88 96.72 96.93 96.75
 mnist-conv2          20  60 2e-4   0    99.2  2  98.18 98.09 98.12 98.14 98.03

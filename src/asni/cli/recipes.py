@@ -19,8 +19,7 @@ def recipes(as_json: AsJson = False) -> None:
     """
     listed = [(recipe := load(name), outline(recipe, size)) for name, size in SIZES.items()]
     if as_json:
-        paper = {recipe.name: recipe.paper.model_dump() for recipe, _ in listed}
-        print_json([{**facts, "paper": paper[facts["recipe"]]} for _, facts in listed])
+        print_json([facts for _, facts in listed])
         return
     print_table(
         ["recipe", "parameters", "epochs", "steps", "batch", "nonzeros", "paper's nonzeros", "paper's row"],
@@ -80,7 +79,7 @@ def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
     print(f"{facts['parameters']:,} parameters, {facts['prunable']:,} of them prunable")
     print(f"{facts['epochs']} epochs of {facts['steps_per_epoch']:,} steps, batches of {facts['batch_size']}")
     print(f"{facts['memory_bytes'] / 2**20:,.1f} MiB in each process, without activations")
-    print(f"alpha {facts['alpha']:.2f} %, beta {facts['beta']}, gamma {facts['gamma']:g}")
+    print(f"alpha {facts['alpha']:.2f} %, beta {facts['beta']}, gamma {facts['gamma']:g}, least {facts['least']:.2%}")
     print_table(
         ["after epoch", "sparsity", "nonzeros"],
         [[number(at["epoch"] + 1), f"{at['sparsity']:.4f}", number(at["nonzeros"])] for at in facts["schedule"]],
@@ -89,3 +88,8 @@ def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
         f"ends with {facts['nonzeros']:,} nonzeros: {facts['sparsity']:.2%} of the prunable weights are pruned, "
         f"{facts['total_sparsity']:.2%} of all parameters"
     )
+    print(f"a lottery ticket of as many takes {facts['lottery_prunings']} prunings of {facts['lottery_rate']:.1%}")
+    if facts["paper"]["nonzeros"] is not None:
+        print(f"the paper: {facts['paper']['nonzeros']:,} nonzeros. What it leaves open:")
+        for point in facts["open_points"]:
+            print(f"- {point}")

@@ -1,7 +1,8 @@
 """The command that trains one method."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,8 +21,9 @@ from asni.cli.options import (
 )
 from asni.cli.output import print_json, show
 from asni.errors import UsageError, unknown
-from asni.methods import METHODS
+from asni.methods import METHODS, require_used
 from asni.recipes import Recipe, load
+from asni.recipes.recipe import PRUNING_OVERRIDES
 from asni.runs.run import Experiment
 from asni.studies import investigation
 from asni.studies.tables import Table
@@ -58,12 +60,10 @@ def train(
 
     if method not in METHODS:
         raise unknown("method", method, METHODS)
-    pruning = any(changes[key] is not None for key in ("sparsity", "score"))
-    if start is not None and (method != "asni-1" or pruning):
-        raise UsageError(
-            "--from trains the weights of the file without further pruning: leave out --method, --sparsity and --score."
-        )
+    if start is not None:
+        _require_no_pruning(method, changes)
     asked = _recipe(recipe, start, trust_code).override(**changes)
+    require_used(asked, [method])
     experiment = Experiment(asked, seed, precision, out)
     fabric = make_fabric(device, devices, precision)
     trainer = Trainer(experiment, fabric, Progress(quiet=rank() > 0), wait=wait)
@@ -75,6 +75,17 @@ def train(
     else:
         show(Table([investigation.row(run)], investigation.COLUMNS), [], as_json=False)
         print(f"weights, masks and metrics: {run.directory}")
+
+
+def _require_no_pruning(method: str, changes: Mapping[str, Any]) -> None:
+    """Raise an error for options that have no effect on a training from a packed file."""
+    given = [key for key in PRUNING_OVERRIDES if changes[key] is not None]
+    if method != "asni-1" or given:
+        words = ["method", *given] if method != "asni-1" else given
+        raise UsageError(
+            "--from trains the weights of the file without further pruning: leave out "
+            f"{', '.join(f'--{word}'.replace('_', '-') for word in words)}."
+        )
 
 
 def _recipe(name: str | None, start: Path | None, trust_code: bool) -> Recipe:

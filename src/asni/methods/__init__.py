@@ -6,6 +6,7 @@ name are trained once and shared: ASNI-II and its control use the same ASNI-I ru
 nonzeros, except STR, which has no sparsity target and searches for a setting that comes close.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -36,8 +37,8 @@ class Method:
 
     `imagenet` is the paper's top-1 accuracy (percent) of ResNet-50 with 80 % of its parameters pruned (Tables 3 and 4).
     `needs` lists the methods whose runs it starts from. `rounds` is the number of its own trainings (None: not fixed).
-    `accepts_score` says whether the recipe may set a score and a floor; the other methods have their own rules, and
-    dense has nothing to rank.
+    `reads` lists the overrides that only some methods use. `accepts_score` says whether the recipe may set a score and
+    a floor; the other methods have their own rules, and dense has nothing to rank.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Method:
     imagenet: float | None = None
     needs: tuple[str, ...] = ()
     rounds: int | None = 1
+    reads: tuple[str, ...] = ()
     accepts_score: bool = False
 
     def require_supports(self, recipe: "Recipe") -> None:
@@ -68,6 +70,10 @@ class Method:
         run: Run = getattr(import_module(f"asni.methods.{module}"), function)(trainer)
         return run
 
+    def uses(self, override: str) -> bool:
+        """Whether it, or a method that it needs, uses this override."""
+        return override in self.reads or any(METHODS[name].uses(override) for name in self.needs)
+
     @property
     def trainings(self) -> int | None:
         """How many trainings it takes, including those of the methods it needs; None if not fixed."""
@@ -76,13 +82,15 @@ class Method:
 
 _ASNI = "Damadi, Nouri and Pirsiavash"
 _FROM_DENSE, _FROM_SPARSE = ("dense",), ("asni-1",)
+_CURVE = ("beta", "gamma", "least")
+_ROUNDS, _REWIND = ("lottery_rate", "lottery_rounds"), ("lottery_rewind",)
 
 # fmt: off
 METHODS = {
     method.name: method
     for method in (
         Method("dense", "dense", ACCURATE, "dense:dense", "no pruning", accepts_score=True),
-        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23, accepts_score=True),
+        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23, reads=_CURVE, accepts_score=True),
         Method("asni-2", "ASNI-II", TRAINABLE, "amenable:asni_2", _ASNI, 75.17, _FROM_SPARSE, accepts_score=True),
         Method("original", "original initialisation", TRAINABLE, "amenable:original",
                _ASNI, None, _FROM_SPARSE, accepts_score=True),
@@ -100,13 +108,13 @@ METHODS = {
         Method("control-mask", "shuffled mask", TRAINABLE, "controls:control_mask",
                "control", None, _FROM_SPARSE, accepts_score=True),
         Method("lottery", "lottery", TRAINABLE, "lottery:lottery",
-               "Frankle and Carbin 2019", None, _FROM_DENSE, None),
+               "Frankle and Carbin 2019", None, _FROM_DENSE, None, _ROUNDS),
         Method("lottery-layerwise", "lottery, layer-wise", TRAINABLE, "lottery:lottery_layerwise",
-               "Frankle and Carbin 2019", None, _FROM_DENSE, None),
+               "Frankle and Carbin 2019", None, _FROM_DENSE, None, _ROUNDS),
         Method("lottery-rewind", "lottery, rewound", TRAINABLE, "lottery:lottery_rewind",
-               "Frankle et al. 2019", None, _FROM_DENSE, None),
+               "Frankle et al. 2019", None, _FROM_DENSE, None, _ROUNDS + _REWIND),
         Method("magnitude-rewind", "magnitude, rewound", TRAINABLE, "retraining:magnitude_rewind",
-               "Frankle et al. 2020", 73.33, _FROM_DENSE, 2),
+               "Frankle et al. 2020", 73.33, _FROM_DENSE, 2, _REWIND),
         Method("magnitude-retrain", "magnitude, retrained", TRAINABLE, "retraining:magnitude_retrain",
                "Frankle et al. 2021", 75.12, _FROM_DENSE),
         Method("snip", "SNIP", TRAINABLE, "snip:snip", "Lee, Ajanthan and Torr 2019", 69.29),
@@ -117,6 +125,20 @@ METHODS = {
     )
 }
 # fmt: on
+
+
+def require_used(recipe: "Recipe", chosen: Iterable[str]) -> None:
+    """Raise an error for an override that none of the chosen methods uses."""
+    methods = [METHODS[name] for name in chosen]
+    for key in recipe.overrides.model_dump(exclude_none=True):
+        users = [name for name, method in METHODS.items() if key in method.reads]
+        # With alpha, the shape of the curve changes the nonzeros of every method.
+        shapes_nonzeros = key in _CURVE and recipe.pruning.alpha is not None
+        if users and not shapes_nonzeros and not any(method.uses(key) for method in methods):
+            raise UsageError(
+                f"--{key.replace('_', '-')} changes nothing for {', '.join(method.name for method in methods)}: "
+                f"it is for {', '.join(users)}. Remove it, or choose another method."
+            )
 
 
 def title(name: str) -> str:

@@ -1,4 +1,8 @@
-"""ASNI-I: one round of training, pruned after each epoch along a sigmoid (Damadi, Nouri and Pirsiavash)."""
+"""ASNI-I: one round of training, pruned after each epoch along a sigmoid (Damadi, Nouri and Pirsiavash).
+
+Compared with sdamadi/image-classification (commit 91f7b48): the same weights for the same count, the same prunings left
+out, and counts within the rounding of one weight per pruning (tests/methods/official).
+"""
 
 from typing import TYPE_CHECKING, Unpack
 
@@ -20,8 +24,9 @@ class ASNI(GradualMagnitude):
     After each epoch `e` except the last, a global magnitude threshold sets the fraction
     `p = alpha * sigmoid((e - beta*E) / gamma)` of the prunable weights to zero. alpha is solved so that the training
     ends with exactly `round(prunable * (1 - sparsity))` living weights. `least` leaves out prunings of at most this
-    fraction of the living weights, as the authors' program does with 0.001 (see `Sigmoid`). The pruner counts the optimiser's steps, so the
-    loop does not change. For `score`, `floor`, `include` and `exclude` see `GradualMagnitude`.
+    fraction of the living weights, as the authors' program does with 0.001 (see `Sigmoid`). The pruner counts the
+    optimiser's steps, so the loop does not change. `GradualMagnitude` explains `score`, `floor`, `include` and
+    `exclude`.
 
     Lines of the algorithm: `Hold` is line 3 (the gradient times the mask), `Sigmoid` is line 5 (p), and
     `GradualMagnitude.prune` is lines 6 to 8 (the threshold, the mask, the weights).

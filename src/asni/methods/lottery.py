@@ -7,8 +7,11 @@
     train theta_0 * m
 
 p is at most 20 % and the same in all rounds, and r is the smallest number of rounds, such that the last mask has
-exactly the requested nonzeros. Round 1 is the dense training. A stabilised round starts at step k: it uses the learning
-rates and the data from step k on, and a new optimiser.
+exactly the requested nonzeros. The recipe may set another p, or r, and k. Round 1 is the dense training. A stabilised
+round starts at step k: it uses the learning rates and the data from step k on, and a new optimiser.
+
+Compared with facebookresearch/open_lth (commit 2ce732f) and google-research/lottery-ticket-hypothesis (1f17279): the
+same weights for the same counts; the programs prune one weight more per round or layer (tests/methods/official).
 """
 
 import math
@@ -18,9 +21,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from asni.errors import UsageError
 from asni.methods.dense import dense
-from asni.methods.tickets import REWIND, Prune, globally, pruned, rewind
+from asni.methods.tickets import Prune, globally, pruned, rewind
 from asni.pruning.masks import Masks, keep_largest, weight_count
 from asni.runs import names
 
@@ -28,31 +30,26 @@ if TYPE_CHECKING:
     from asni.runs.run import Run
     from asni.training.trainer import Trainer
 
-RATE = 0.2
 
-
-def lottery(trainer: "Trainer", *, rate: float = RATE) -> "Run":
+def lottery(trainer: "Trainer") -> "Run":
     """Algorithm 1: rewind to the original values; prune the smallest weights globally."""
-    return _rounds(trainer, "lottery", dense(trainer).initial, trainer.steps, rate, globally)
+    return _rounds(trainer, "lottery", dense(trainer).initial, trainer.steps, globally)
 
 
-def lottery_layerwise(trainer: "Trainer", *, rate: float = RATE) -> "Run":
+def lottery_layerwise(trainer: "Trainer") -> "Run":
     """Algorithm 1 as first published for LeNet: prune the same percentage of each layer, half of it in the last one."""
-    return _rounds(trainer, "lottery-layerwise", dense(trainer).initial, trainer.steps, rate, layer_by_layer)
+    return _rounds(trainer, "lottery-layerwise", dense(trainer).initial, trainer.steps, layer_by_layer)
 
 
-def lottery_rewind(trainer: "Trainer", *, rate: float = RATE, share: float = REWIND) -> "Run":
+def lottery_rewind(trainer: "Trainer") -> "Run":
     """Algorithm 2: rewind to step k of the first round, and train from there."""
-    early, steps = rewind(trainer, share)
-    return _rounds(trainer, "lottery-rewind", early, steps, rate, globally)
+    return _rounds(trainer, "lottery-rewind", *rewind(trainer), globally)
 
 
-def _rounds(
-    trainer: "Trainer", name: str, start: Mapping[str, Tensor], steps: range, rate: float, prune: Prune
-) -> "Run":
+def _rounds(trainer: "Trainer", name: str, start: Mapping[str, Tensor], steps: range, prune: Prune) -> "Run":
     total = weight_count(trainer.prunable(trainer.network()))
-    *earlier, last = counts(total, trainer.keep, rate)
-    settings = {"rate": rate, "first_step": steps.start}
+    *earlier, last = counts(total, trainer.keep, **trainer.recipe.lottery.pace)
+    settings = {"first_step": steps.start}
     run = dense(trainer)
     for number, alive in enumerate(earlier, 2):
         make_pruner = pruned(trainer, run, alive, prune)
@@ -61,18 +58,15 @@ def _rounds(
     return trainer.train(name, pruned(trainer, run, last, prune), start=start, steps=steps, settings=settings)
 
 
-def counts(total: int, keep: int, rate: float) -> list[int]:
-    """How many weights live after each pruning, down to exactly `keep`.
+def counts(total: int, keep: int, rate: float = 0.2, rounds: int | None = None) -> list[int]:
+    """How many weights live after each pruning, down to exactly `keep`: in `rounds`, or in as few as the rate allows.
 
-    >>> counts(1000, 512, rate=0.2)
-    [800, 640, 512]
+    >>> counts(1000, 512, rate=0.2), counts(1000, 10, rounds=2)
+    ([800, 640, 512], [100, 10])
     """
-    if not 0 < rate < 1:
-        raise UsageError(
-            f"rate, the fraction of the living weights to prune per round, must be above 0 and below 1, not {rate}."
-        )
-    # Minus a tolerance, so that a rounding error does not turn three rounds of exactly 20 % into four.
-    rounds = max(1, math.ceil(math.log(max(keep, 1) / total) / math.log(1 - rate) - 1e-9))
+    if rounds is None:
+        # Minus a tolerance, so that a rounding error does not turn three rounds of exactly 20 % into four.
+        rounds = max(1, math.ceil(math.log(max(keep, 1) / total) / math.log(1 - rate) - 1e-9))
     return [round(total * (keep / total) ** (number / rounds)) for number in range(1, rounds + 1)]
 
 

@@ -9,16 +9,16 @@ train theta * m        theta: theta_k, from step k on (Frankle, Dziugaite, Roy a
 from typing import TYPE_CHECKING
 
 from asni.methods.dense import dense
-from asni.methods.tickets import REWIND, pruned, rewind
+from asni.methods.tickets import pruned, rewind
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
     from asni.training.trainer import Trainer
 
 
-def magnitude_rewind(trainer: "Trainer", *, share: float = REWIND) -> "Run":
+def magnitude_rewind(trainer: "Trainer") -> "Run":
     """Rewind to the weights of step k and train from there ("Linear mode connectivity and the lottery ticket")."""
-    early, steps = rewind(trainer, share)
+    early, steps = rewind(trainer)
     make_pruner, settings = pruned(trainer, dense(trainer), trainer.keep), {"first_step": steps.start}
     return trainer.train("magnitude-rewind", make_pruner, start=early, steps=steps, settings=settings)
 

@@ -6,7 +6,7 @@ the places that SET grows at random; ERK within 2 weights per layer (tests/metho
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
 import numpy as np
 import torch
@@ -36,6 +36,9 @@ class DropAndGrow(Hold):
     network that layer alone would exceed the requested number of weights, so here all layers have the same density.
     """
 
+    shortest: ClassVar[int] = 1
+    """The shortest possible interval between two updates."""
+
     def __init__(
         self,
         model: nn.Module,
@@ -54,14 +57,14 @@ class DropAndGrow(Hold):
         require_sparsity(sparsity)
         if not (0 <= drop <= 1 and 0 <= until <= 1):
             raise UsageError(f"drop ({drop}) and until ({until}) must be fractions from 0 to 1.")
-        if every is not None and every < 1:
-            raise UsageError(f"every, the number of steps between two updates, must be at least 1, not {every}.")
+        if every is not None and every < self.shortest:
+            raise UsageError(f"every, the steps between two updates, must be at least {self.shortest}, not {every}.")
         steps = total_steps(epochs, steps_per_epoch)
         weights = trained_by(optimizer, prunable(model, **layers))
         keep = kept(weight_count(weights), sparsity)
         counts = distribution({name: weight.shape for name, weight in weights.items()}, keep)
         super().__init__(model, optimizer, random_masks(weights, counts, seed))
-        self.every = update_interval(steps) if every is None else every
+        self.every = max(self.shortest, update_interval(steps)) if every is None else every
         self.end = until * steps
         self.drop = drop
         self.seed = seed
@@ -101,6 +104,9 @@ class RigL(DropAndGrow):
     >>> int((model.weight != 0).sum())
     10
     """
+
+    # The update replaces the step, so an update in every step would leave no step to train.
+    shortest = 2
 
     def before_step(self) -> None:
         if self.update_is_due and not self.step_is_skipped:

@@ -20,7 +20,7 @@ Prune = Callable[[Mapping[str, Tensor], int, Masks | None], Masks]
 """(weights, number to keep, masks of the living weights) -> new masks."""
 
 REWIND = 0.02
-"""The step that later rounds rewind to, as a fraction of the training.
+"""The step that later rounds rewind to, as a fraction of the training, unless the recipe sets it.
 
 Frankle et al. (2019) find that 0.1 % to 7 % of the training is enough.
 """
@@ -42,9 +42,9 @@ def pruned(trainer: "Trainer", trained: "Run", keep: int, prune: Prune = globall
     return make_pruner
 
 
-def rewind(trainer: "Trainer", share: float = REWIND) -> "tuple[dict[str, Tensor], range]":
+def rewind(trainer: "Trainer") -> "tuple[dict[str, Tensor], range]":
     """The dense training's weights at step k, including batch-norm statistics, and the steps from k on."""
-    k = max(1, round(share * len(trainer.steps)))
+    k = trainer.recipe.lottery.rewind or max(1, round(REWIND * len(trainer.steps)))
     if k >= len(trainer.steps):
         raise UsageError(f"cannot rewind to step {k} of {len(trainer.steps)}: no steps are left to train.")
     return dense_until(trainer, k).weights, trainer.steps[k:]

@@ -42,8 +42,8 @@ class Reparameterised(Pruner):
 
     def before_step(self) -> None:
         for name, weight in self.weights.items():
-            if weight.grad is not None:
-                self.scores[name].grad = self.to_latent(name, weight.grad)
+            # A layer without a gradient must not repeat the score's gradient of an earlier step.
+            self.scores[name].grad = None if weight.grad is None else self.to_latent(name, weight.grad)
             weight.copy_(self.latent[name])
 
     def settle(self) -> None:

@@ -136,6 +136,11 @@ class Lottery(BaseModel):
             raise ValueError("the nonzeros determine rounds from rate, and rate from rounds: set one of them")
         return self
 
+    @property
+    def pace(self) -> dict[str, Any]:
+        """The rate or the number of rounds, whichever is set."""
+        return self.model_dump(include={"rate", "rounds"}, exclude_none=True)
+
 
 class Paper(BaseModel):
     """The paper's numbers for this recipe: percentages as printed, sparsity over all parameters."""
@@ -197,6 +202,9 @@ class Overrides(BaseModel):
         """
         changes = self.model_dump(exclude_none=True)
         return [word for key, value in changes.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+
+
+PRUNING_OVERRIDES = tuple(name for name in Overrides.model_fields if name not in (*Training.model_fields, "scale"))
 
 
 class Recipe(BaseModel):

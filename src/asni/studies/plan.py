@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from asni.datasets import info_of
 from asni.pruning.schedules import kept
 from asni.recipes import Recipe, Size
+from asni.recipes.open_points import open_points
 from asni.recipes.recipe import Training
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def plan(recipe: Recipe) -> dict[str, Any]:
     import torch
 
     from asni import networks
+    from asni.methods.lottery import counts
     from asni.pruning.layers import prunable
     from asni.pruning.masks import weight_count, weights_to_keep
 
@@ -34,8 +36,14 @@ def plan(recipe: Recipe) -> dict[str, Any]:
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         prunable=weight_count(weights),
     )
-    weights_to_keep(weights, recipe.schedule(size.prunable).final, pruning.floor)
-    return {**outline(recipe, size), "memory_bytes": memory_bytes(model, weights, recipe.training)}
+    keep = weights_to_keep(weights, recipe.schedule(size.prunable).final, pruning.floor)
+    prunings = len(counts(size.prunable, keep, **recipe.lottery.pace))
+    return {
+        **outline(recipe, size),
+        "lottery_prunings": prunings,
+        "lottery_rate": 1 - (keep / size.prunable) ** (1 / prunings),
+        "memory_bytes": memory_bytes(model, weights, recipe.training),
+    }
 
 
 def outline(recipe: Recipe, size: Size) -> dict[str, Any]:
@@ -59,6 +67,8 @@ def outline(recipe: Recipe, size: Size) -> dict[str, Any]:
         "gamma": recipe.gamma,
         "least": recipe.pruning.least,
         "schedule": schedule,
+        "paper": recipe.paper.model_dump(),
+        "open_points": list(open_points([recipe.paper.row])),
     }
 
 

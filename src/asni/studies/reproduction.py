@@ -9,6 +9,7 @@ from asni.datasets import info_of
 from asni.errors import UsageError, unknown
 from asni.methods import VARIANTS
 from asni.recipes import Recipe, load, names
+from asni.recipes.open_points import open_points
 from asni.studies.investigation import row
 from asni.studies.study import Study, over_seeds, trained
 from asni.studies.tables import Column, Table, hundredths, number, rounded, signed
@@ -73,7 +74,8 @@ def _has_accuracies(recipe: Recipe) -> bool:
 
 def table(study: Study) -> Table:
     """Four lines per recipe, averaged over the seeds for which all variants are finished."""
-    return Table([line for source in study.recipes for line in _lines(study, source)], COLUMNS, NOTES)
+    lines = [line for source in study.recipes for line in _lines(study, source)]
+    return Table(lines, COLUMNS, [*NOTES, *open_points(line["row"] for line in lines)])
 
 
 def _lines(study: Study, source: str) -> list[dict[str, Any]]:
