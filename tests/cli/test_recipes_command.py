@@ -1,4 +1,6 @@
 import json
+import math
+import re
 import subprocess
 import sys
 
@@ -41,6 +43,21 @@ def test_a_plan_for_a_person(command: Command) -> None:
     assert "266,610 parameters, 266,200 of them prunable" in printed
     assert "5.1 MiB in each process" in printed
     assert "ends with 8,335 nonzeros" in printed
+
+
+def test_a_plan_stands_beside_the_paper_and_says_what_it_leaves_open(command: Command) -> None:
+    printed = command("plan", "cifar10-resnet18").out
+    assert "ends with 431,108 nonzeros" in printed
+    assert "the paper: 451,216 nonzeros" in printed
+    assert re.search("^- row 11: .*nonzeros .*1,000 outputs", printed, re.MULTILINE)
+
+
+def test_the_schedule_can_be_set_from_the_command_line(command: Command) -> None:
+    words = ("--alpha", "90", "--beta", "0.4", "--gamma", "6", "--least", "0.01", "--lottery-rounds", "3", "--json")
+    facts = json.loads(command("plan", "mnist-fc", *words).out)
+    assert [facts[key] for key in ("alpha", "beta", "gamma", "least", "lottery_prunings")] == [90, 0.4, 6, 0.01, 3]
+    assert facts["sparsity"] == pytest.approx(0.9 / (1 + math.exp(-(48 - 20) / 6)), abs=0.01)
+    assert facts["schedule"][1]["sparsity"] == facts["schedule"][0]["sparsity"], "a share of 0.5 % is left out"
 
 
 def test_a_plan_counts_parameters_gradients_optimiser_state_and_masks(command: Command) -> None:

@@ -1,4 +1,5 @@
 import copy
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -44,6 +45,21 @@ def test_after_each_epoch_the_schedule_s_count_lives() -> None:
         train(model, optimizer, range(epoch * STEPS, (epoch + 1) * STEPS))
         assert alive(model) == kept(180, Sigmoid(0.9)(epoch, 10))
     assert alive(model) == 18
+
+
+@pytest.mark.parametrize("epochs", [2, 10, 40])
+def test_with_small_prunings_left_out_the_asked_count_lives_at_the_end(epochs: int) -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    asni(model, optimizer, epochs=epochs, least=0.02)
+    lived = [180]
+    for epoch in range(epochs):
+        train(model, optimizer, range(epoch * STEPS, (epoch + 1) * STEPS))
+        lived.append(alive(model))
+    assert lived[-1] == lived[-2] == 18
+    # Both counts are rounded to whole weights.
+    assert all(before - after > 0.02 * before - 1 for before, after in pairwise(lived) if after < before)
+    assert epochs < 40 or lived[1:6] == [180] * 5
 
 
 def test_nothing_is_pruned_inside_an_epoch_nor_after_the_last() -> None:

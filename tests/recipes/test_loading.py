@@ -46,6 +46,14 @@ def test_a_users_file_needs_only_what_has_no_default(tmp_path: Path) -> None:
     assert recipe.override(epochs=20).gamma == 2.0
 
 
+def test_a_users_file_may_set_the_authors_rule_and_the_lotterys_rounds(tmp_path: Path) -> None:
+    recipe = load(write(tmp_path, OWN + "least = 0.001\n[lottery]\nrounds = 3\nrewind = 100\n"))
+    assert recipe.schedule().least == 0.001
+    assert recipe.lottery.model_dump() == {"rate": None, "rounds": 3, "rewind": 100}
+    with pytest.raises(UsageError, match=r"lottery: .*rate.*rounds"):
+        load(write(tmp_path, OWN + "[lottery]\nrounds = 3\nrate = 0.2\n"))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -144,11 +144,18 @@ def test_epochs_and_scale_exclude_each_other() -> None:
 
 @given(name=st.sampled_from(names()), epochs=st.integers(1, 500), lr=st.floats(1e-6, 10), sparsity=st.floats(0.1, 0.99))
 def test_the_arguments_of_a_variant_make_the_same_variant(name: str, epochs: int, lr: float, sparsity: float) -> None:
-    variant = load(name).override(epochs=epochs, lr=lr, sparsity=sparsity, score="lamp")
+    changes: dict[str, Any] = {
+        "epochs": epochs,
+        "lr": lr,
+        "sparsity": sparsity,
+        "score": "lamp",
+        "gamma": 3.5,
+        "lottery_rounds": 7,
+    }
+    variant = load(name).override(**changes)
     words = variant.overrides.arguments()
-    read = {key.removeprefix("--"): value for key, value in zip(words[::2], words[1::2], strict=True)}
-    kinds = {"epochs": int, "lr": float, "sparsity": float, "score": str}
-    assert load(name).override(**{key: kinds[key](value) for key, value in read.items()}) == variant
+    read = {key[2:].replace("-", "_"): value for key, value in zip(words[::2], words[1::2], strict=True)}
+    assert load(name).override(**{key: type(changes[key])(value) for key, value in read.items()}) == variant
 
 
 @given(name=st.sampled_from(names()), epochs=st.integers(1, 500), lr=st.floats(1e-6, 10))

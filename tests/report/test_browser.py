@@ -93,7 +93,7 @@ def test_a_slider_moves_the_curve_and_the_nonzeros(opened: Any, key: str) -> Non
 
 def test_the_schedule_of_the_papers_first_row_leaves_its_nonzeros(opened: Any) -> None:
     outcome = find(opened, "#recipe-2-outcome").text
-    assert outcome.startswith("8,330 nonzeros")
+    assert outcome.startswith("8,335 nonzeros")
     assert "paper: 8,335" in outcome
 
 

@@ -6,6 +6,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from asni.recipes.loading import SIZES
+from asni.recipes.recipe import Recipe
+
 
 @dataclass(frozen=True)
 class OpenPoint:
@@ -67,13 +70,14 @@ OPEN_POINTS = (
 )
 
 
-def open_points(rows: Iterable[int | None]) -> Iterator[str]:
-    """The open points of these rows of Table 2, each with the rows it concerns; None is no row.
+def open_points(recipes: Iterable[Recipe]) -> Iterator[str]:
+    """The open points of the recipes that are rows of the paper, each with the rows it concerns.
 
-    >>> list(open_points([2]))[-1]
+    >>> from asni.recipes import load
+    >>> list(open_points([load("mnist-conv2")]))[-1]
     'row 2: the printed sparsity of 98.18 % contradicts the printed nonzeros (97.40 %). Nonzeros taken.'
     """
-    known = sorted({row for row in rows if row is not None})
+    rows = sorted({recipe.paper.row for recipe in recipes if recipe.paper.row and recipe.name in SIZES})
     for point in OPEN_POINTS:
-        if concerned := [row for row in known if point.first <= row <= point.last]:
+        if concerned := [row for row in rows if point.first <= row <= point.last]:
             yield f"row{'s' if len(concerned) > 1 else ''} {', '.join(map(str, concerned))}: {point.text}"

@@ -68,7 +68,7 @@ def outline(recipe: Recipe, size: Size) -> dict[str, Any]:
         "least": recipe.pruning.least,
         "schedule": schedule,
         "paper": recipe.paper.model_dump(),
-        "open_points": list(open_points([recipe.paper.row])),
+        "open_points": list(open_points([recipe])),
     }
 
 

@@ -75,7 +75,7 @@ def _has_accuracies(recipe: Recipe) -> bool:
 def table(study: Study) -> Table:
     """Four lines per recipe, averaged over the seeds for which all variants are finished."""
     lines = [line for source in study.recipes for line in _lines(study, source)]
-    return Table(lines, COLUMNS, [*NOTES, *open_points(line["row"] for line in lines)])
+    return Table(lines, COLUMNS, [*NOTES, *open_points(study.recipes.values())])
 
 
 def _lines(study: Study, source: str) -> list[dict[str, Any]]:
