@@ -88,8 +88,8 @@ def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
         f"ends with {facts['nonzeros']:,} nonzeros: {facts['sparsity']:.2%} of the prunable weights are pruned, "
         f"{facts['total_sparsity']:.2%} of all parameters"
     )
-    print(f"a lottery ticket of as many takes {facts['lottery_prunings']} prunings of {facts['lottery_rate']:.1%}")
+    print(f"lottery tickets of this size take {facts['lottery_prunings']} prunings of {facts['lottery_rate']:.1%}")
     if facts["paper"]["nonzeros"] is not None:
-        print(f"the paper: {facts['paper']['nonzeros']:,} nonzeros. What it leaves open:")
-        for point in facts["open_points"]:
-            print(f"- {point}")
+        print(f"the paper: {facts['paper']['nonzeros']:,} nonzeros")
+    for point in facts["open_points"]:
+        print(f"- {point}")

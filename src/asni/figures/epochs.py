@@ -29,7 +29,13 @@ _ANOTHER = (style.BLACK, (0, (3, 1, 1, 1, 1, 1)))
 
 
 def schedule(
-    epochs: int, sparsity: float, *, beta: float = 0.5, gamma: float | None = None, run: Path | None = None
+    epochs: int,
+    sparsity: float,
+    *,
+    beta: float = 0.5,
+    gamma: float | None = None,
+    least: float = 0.0,
+    run: Path | None = None,
 ) -> Figure:
     """Draw sparsity over epochs for the paper's five values of gamma (Fig. 3), and the measured sparsity of `run`.
 
@@ -42,7 +48,7 @@ def schedule(
         figure = Figure(figsize=(4.4, 2.7), layout="constrained")
         axes = figure.subplots()
         for width, (colour, dashes) in _gamma_styles(epochs, own).items():
-            planned = Sigmoid(sparsity, beta, width)
+            planned = Sigmoid(sparsity, beta, width, least)
             curve = [100 * planned(epoch, epochs) for epoch in range(epochs)]
             label = f"$\\gamma$ = {width:.{2 if width < 10 else 3}g}" + (f" ({own_note})" if width == own else "")
             axes.plot(curve, color=colour, linestyle=dashes, linewidth=2 if width == own else 1.2, label=label)

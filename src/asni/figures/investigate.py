@@ -23,9 +23,8 @@ def investigation(root: Path, out: Path) -> list[Path]:
     if "asni-1" in runs:
         run = runs["asni-1"]
         sparsity, recipe = reading.metrics(run)["sparsity"], reading.recipe(run)
-        figures["schedule"] = schedule(
-            len(sparsity), float(sparsity[-1]), beta=recipe.pruning.beta, gamma=recipe.gamma, run=run
-        )
+        curve = {"beta": recipe.pruning.beta, "gamma": recipe.gamma, "least": recipe.pruning.least}
+        figures["schedule"] = schedule(len(sparsity), float(sparsity[-1]), **curve, run=run)
         figures["layer-distributions"] = layer_distributions(run)
         figures["layer-sparsity"] = layer_sparsity(run)
     return [path for name, figure in figures.items() for path in save(figure, out / name)]

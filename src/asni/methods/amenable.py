@@ -1,4 +1,7 @@
-"""ASNI-II: the 2L numbers from which a sparse network can be retrained (lines 11 to 16 of the algorithm)."""
+"""ASNI-II: the 2L numbers from which a sparse network can be retrained (lines 11 to 16 of the algorithm).
+
+Not compared with a program; the tests follow the lines of the algorithm.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

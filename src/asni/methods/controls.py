@@ -1,6 +1,7 @@
 """Controls for ASNI-II: its mask and its 2L numbers, with one thing randomised at a time.
 
 The fourth control, the same mask with the original initial values, is a column of the paper's Table 2: `original`.
+Not compared with a program: no paper has published them.
 """
 
 from typing import TYPE_CHECKING

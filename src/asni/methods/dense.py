@@ -1,4 +1,7 @@
-"""Training without pruning: the baseline for all other methods."""
+"""Training without pruning: the baseline for all other methods.
+
+Not compared with a program; a test compares it with a plain training loop.
+"""
 
 from typing import TYPE_CHECKING
 

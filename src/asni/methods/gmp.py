@@ -1,4 +1,7 @@
-"""Gradual magnitude pruning: Zhu and Gupta 2017, "To prune, or not to prune" (arXiv 1710.01878)."""
+"""Gradual magnitude pruning: Zhu and Gupta 2017, "To prune, or not to prune" (arXiv 1710.01878).
+
+Not compared with a program; a test compares the schedule with equation 1 of the paper.
+"""
 
 from typing import TYPE_CHECKING, Unpack
 

@@ -1,4 +1,7 @@
-"""Train, prune, fine-tune: Han et al. 2015, "Learning both weights and connections" (arXiv 1506.02626)."""
+"""Train, prune, fine-tune: Han et al. 2015, "Learning both weights and connections" (arXiv 1506.02626).
+
+Not compared with a program; the global threshold is that of the lottery ticket, which was (see lottery.py).
+"""
 
 from typing import TYPE_CHECKING, Unpack
 

@@ -1,4 +1,7 @@
-"""A random mask: the control for every method that chooses a mask."""
+"""A random mask: the control for every method that chooses a mask.
+
+Not compared with a program: no paper has published it.
+"""
 
 from typing import TYPE_CHECKING
 

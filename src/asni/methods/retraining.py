@@ -4,6 +4,8 @@ train theta_0 for T steps
 m = the largest |theta_T|, over all layers
 train theta * m        theta: theta_k, from step k on (Frankle, Dziugaite, Roy and Carbin, 2020a)
                        theta: theta_T, from step 0 on (Frankle, Dziugaite, Roy and Carbin, 2021)
+
+Not compared with a program; the global threshold is that of the lottery ticket, which was (see lottery.py).
 """
 
 from typing import TYPE_CHECKING

@@ -4,6 +4,9 @@
 
 **A shortened training follows the same curve.** `--epochs N` scales gamma and the warm-up, and solves alpha again, so
 that it ends with the same nonzeros. A variant is trained in a directory named after what it changes.
+
+**The paper's rows end at the paper's nonzeros.** Where the paper is silent, the recipes follow its authors' program;
+`open_points` lists every such choice.
 """
 
 from asni.recipes.learning_rate import lr_at
