@@ -1,6 +1,6 @@
 """Training without pruning: the baseline for all other methods.
 
-Not compared with a program; a test compares it with a plain training loop.
+Not compared with a program: there is nothing to prune.
 """
 
 from typing import TYPE_CHECKING
