@@ -63,6 +63,16 @@ def test_training_from_a_packed_file_needs_no_recipe(command: Command, runs: Pat
     assert (result["accuracy"], result["nonzeros"]) == (expected["accuracy"], expected["nonzeros"])
 
 
+def test_a_packed_lottery_ticket_trains_with_the_settings_of_its_own_recipe(command: Command, tmp_path: Path) -> None:
+    packed, out = str(tmp_path / "net.asni"), str(tmp_path / "runs")
+    settings = ("--lottery-rounds", "1", "--epochs", "2", "--steps-per-epoch", "3")
+    trained = json.loads(command("train", "digits-fc", "--method", "lottery", *settings, "--out", out, "--json").out)
+    command("pack", trained["directory"], "-o", packed)
+    again = command("train", "--from", packed, "--out", str(tmp_path / "again"), "--json")
+    assert again.status == 0
+    assert json.loads(again.out)["nonzeros"] == trained["nonzeros"]
+
+
 def test_wrong_requests_are_refused(command: Command, tmp_path: Path) -> None:
     packed = str(tmp_path / "net.asni")
     pack({"weight": torch.eye(3)}, packed)

@@ -7,6 +7,7 @@ from matplotlib.lines import Line2D
 
 from asni.errors import AsniError
 from asni.figures import schedule, training
+from asni.pruning.schedules import Sigmoid
 from tests.figures.made_runs import make_run, random_weights
 
 
@@ -24,6 +25,13 @@ def test_the_papers_five_schedules_start_apart_and_end_together() -> None:
     assert starts[0] < 1e-9
     assert starts[-1] > 50
     assert [line(lines, label)[1][-1] for label in gammas] == pytest.approx([80] * 5)
+
+
+def test_prunings_that_are_left_out_are_flat_in_the_curve() -> None:
+    lines = schedule(90, 0.8, least=0.01).axes[0].get_lines()
+    _, curve = line(lines, "$\\gamma$ = 9 (E/10)")
+    assert list(curve[:2]) == [0, 0]
+    assert list(curve) == [100 * Sigmoid(0.8, gamma=9, least=0.01)(epoch, 90) for epoch in range(90)]
 
 
 def thick(figure: Figure) -> list[str]:

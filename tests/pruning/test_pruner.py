@@ -179,7 +179,7 @@ def test_the_other_arguments_of_a_step_reach_the_optimiser() -> None:
 def test_an_interval_of_no_steps_is_refused() -> None:
     model = small_network()
     with pytest.raises(UsageError, match=r"every.* 1\b.* 0\b"):
-        RigL(model, OPTIMIZERS["sgd"](model.parameters()), sparsity=0.9, epochs=4, steps_per_epoch=10, every=0)
+        SET(model, OPTIMIZERS["sgd"](model.parameters()), sparsity=0.9, epochs=4, steps_per_epoch=10, every=0)
 
 
 @pytest.mark.parametrize(("epochs", "steps_per_epoch"), [(1, 131), (2, 33)])

@@ -76,7 +76,7 @@ def assert_same_up_to_rounding(one: Tensor, other: Tensor) -> None:
     torch.testing.assert_close(one / scale, other / scale)
 
 
-@pytest.mark.parametrize("halves", [[3, 3], [2, 3], [2, 2]])
+@pytest.mark.parametrize("halves", [[3, 3], [2, 3], [2, 2], [3], [2]])
 def test_grasp_is_minus_the_weight_times_the_hessian_times_the_gradient_of_both_halves(
     halves: list[int], model: nn.Module, images: Tensor, labels: Tensor
 ) -> None:

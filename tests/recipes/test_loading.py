@@ -87,8 +87,8 @@ def test_a_users_file_may_set_the_authors_rule_and_the_lotterys_rounds(tmp_path:
         ("sparsity = 0.9", "sparsity = 90", r"pruning\.sparsity = 90: .* 1 .*fraction"),
         ("sparsity = 0.9", "", r"pruning: .*alpha.*sparsity"),
         ("sparsity = 0.9", "alpha = 90\nsparsity = 0.9", r"pruning: .*alpha.*sparsity"),
-        ("sparsity = 0.9", "alpha = 120", r"pruning\.alpha = 120\.0: .* 118\.7%"),
-        ("sparsity = 0.9", "alpha = 90\nbeta = 1\ngamma = 1e-6", r"pruning\.alpha = 90\.0: .* 0\.0%"),
+        ("sparsity = 0.9", "alpha = 120", r"pruning: alpha = 120\.0, .* 118\.7%"),
+        ("sparsity = 0.9", "alpha = 90\nbeta = 1\ngamma = 1e-6", r"pruning: alpha = 90\.0, .*gamma = 1e-06: .* 0\.0%"),
         ("lr = 1", "lr = ", r"TOML.*line 9, column 6"),
     ],
 )

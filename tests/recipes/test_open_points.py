@@ -6,6 +6,11 @@ from asni.recipes import SIZES, load, names
 from asni.recipes.open_points import open_points
 from asni.studies.plan import outline
 
+SCALING = {
+    "mnist": "mean 0.1307, deviation 0.3081",
+    "cifar10": "mean (0.4914, 0.4822, 0.4465), deviation (0.2023, 0.1994, 0.2010)",
+    "imagenet": "mean (0.485, 0.456, 0.406), deviation (0.229, 0.224, 0.225)",
+}
 ROWS = {name: load(name).paper.row for name in names() if load(name).paper.row}
 
 
@@ -14,7 +19,7 @@ def test_every_row_says_where_the_scaling_of_its_images_and_its_last_pruning_com
     points = list(open_points([load(name)]))
     assert all(point.startswith(f"row {row}: ") for point in points)
     assert any("last pruning" in point and "program" in point for point in points)
-    assert any("images" in point or "pictures" in point or "crops" in point for point in points)
+    assert any("scaling" in point and SCALING[load(name).dataset] in point for point in points)
 
 
 def test_rows_that_share_a_point_are_named_together() -> None:
@@ -40,3 +45,5 @@ def test_a_recipe_that_is_no_row_of_the_paper_has_none() -> None:
     assert list(open_points([load("digits-fc")])) == []
     own = load("mnist-fc").model_copy(update={"name": "own"})
     assert list(open_points([own])) == []
+    assert list(open_points([load("mnist-fc").override(lr=0.1)])) == []
+    assert list(open_points([load("mnist-fc").override(epochs=2)])) != []

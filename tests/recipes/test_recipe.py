@@ -49,10 +49,14 @@ def test_an_alpha_is_that_of_the_papers_formula_for_the_epochs_that_are_trained(
     assert variant.alpha() == 90
     same = load("mnist-fc").override(alpha=98.0, epochs=10)
     assert (same.alpha(), same.overrides.alpha) == (98, 98)
+    assert load("mnist-fc").override(epochs=10).override(alpha=98.0) == same
 
 
 def test_a_gamma_is_the_width_in_the_epochs_that_are_trained() -> None:
-    assert load("mnist-fc").override(gamma=3.0, epochs=10).gamma == pytest.approx(3)
+    variant = load("mnist-fc").override(gamma=5.0, least=0.0, epochs=10)
+    assert variant.gamma == 5
+    assert variant.alpha() == 98
+    assert variant.schedule().final == pytest.approx(0.98 / (1 + math.exp(-(8 - 5) / 5)))
     assert load("mnist-fc").override(gamma=3.0).gamma == 3
 
 
@@ -111,12 +115,14 @@ def test_a_variant_is_called_after_what_it_changes() -> None:
         ({"sparsity": 0.0}, r"sparsity = 0\.0: .* 0 .*fraction"),
         ({"sparsity": 1.0}, r"sparsity = 1\.0: .* 1\b"),
         ({"sparsity": 120}, r"sparsity = 120: .* 1\b"),
-        ({"alpha": 150.0}, r"alpha = 150.0: .*103.5%.* 100 %"),
+        ({"alpha": 150.0}, r"alpha = 150.0, .*103.5%.* 100 %"),
         ({"alpha": 90.0, "sparsity": 0.9}, "alpha.*sparsity"),
+        ({"least": 0.9}, r"least = 0\.9, .* 0\.0%"),
         ({"beta": 1.5}, r"beta = 1\.5: .* 1\b"),
         ({"gamma": 0.0}, r"gamma = 0\.0: .* 0\b"),
         ({"least": 1.0}, r"least = 1\.0: .* 1\b"),
         ({"lottery_rate": 1.0}, r"lottery_rate = 1\.0: .* 1\b"),
+        ({"lottery_rate": 1e-17}, r"lottery_rate = 1e-17: .* 0\.001\b"),
         ({"lottery_rounds": 0}, r"lottery_rounds = 0: .* 1\b"),
         ({"lottery_rewind": 0}, r"lottery_rewind = 0: .* 1\b"),
     ],

@@ -97,6 +97,13 @@ def test_the_schedule_of_the_papers_first_row_leaves_its_nonzeros(opened: Any) -
     assert "paper: 8,335" in outcome
 
 
+def test_the_schedule_of_a_shortened_row_leaves_the_same_nonzeros(chromium: Any, tmp_path: Path) -> None:
+    sizes = {"nonzeros": 8335, "sparsity": 258_275 / 266_200, "total_sparsity": 258_275 / 266_610}
+    make_run(tmp_path / "runs" / "short", asked=load("mnist-fc").override(epochs=10), result=sizes)
+    drawn(chromium, written(tmp_path / "runs"))
+    assert find(chromium, "#recipe-0-outcome").text.startswith("8,335 nonzeros")
+
+
 def test_the_table_sorts_by_click_and_by_key_with_nan_at_the_end(opened: Any) -> None:
     accuracy = "#recipe-0 [aria-label=runs] tbody td:nth-child(3)"
     heading = find(opened, "#recipe-0 [aria-label=runs] th:nth-child(3)")

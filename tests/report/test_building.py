@@ -123,6 +123,7 @@ def test_the_schedule_has_the_sizes_of_the_network_and_the_alpha_of_the_plan(tmp
     schedule = data_of(page(collect(tmp_path)))["groups"][0]["schedule"]
     assert (schedule["parameters"], schedule["prunable"]) == (266_610, 266_200)
     assert (schedule["alpha"], schedule["beta"], schedule["gamma"]) == (pytest.approx(98), 0.5, 5)
+    assert (schedule["least"], schedule["final"]) == (0.001, pytest.approx(100 * (1 - 7_925 / 266_200)))
 
 
 def test_histograms_count_every_weight(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def train(
     if start is not None:
         _require_no_pruning(method, changes)
     asked = _recipe(recipe, start, trust_code).override(**changes)
-    require_used(asked, [method])
+    if start is None:
+        require_used(asked, [method])
     experiment = Experiment(asked, seed, precision, out)
     fabric = make_fabric(device, devices, precision)
     trainer = Trainer(experiment, fabric, Progress(quiet=rank() > 0), wait=wait)

@@ -132,8 +132,9 @@ def require_used(recipe: "Recipe", chosen: Iterable[str]) -> None:
     methods = [METHODS[name] for name in chosen]
     for key in recipe.overrides.model_dump(exclude_none=True):
         users = [name for name, method in METHODS.items() if key in method.reads]
-        # With alpha, the shape of the curve changes the nonzeros of every method.
-        shapes_nonzeros = key in _CURVE and recipe.pruning.alpha is not None
+        # With alpha, the shape of the curve changes the nonzeros of every method that prunes.
+        prunes = any(method.name != "dense" for method in methods)
+        shapes_nonzeros = key in _CURVE and recipe.pruning.alpha is not None and prunes
         if users and not shapes_nonzeros and not any(method.uses(key) for method in methods):
             raise UsageError(
                 f"--{key.replace('_', '-')} changes nothing for {', '.join(method.name for method in methods)}: "

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from asni.training.trainer import Trainer
 
 HOTTEST = 200.0
+FARTHEST = 50.0
 
 
 class Continuous(Reparameterised):
@@ -66,6 +67,8 @@ class Continuous(Reparameterised):
             raise UsageError(
                 f"search, the fraction of the steps with soft gates, must be above 0 and at most 1, not {search}."
             )
+        if not abs(start) <= FARTHEST:
+            raise UsageError(f"start, the initial value of s, must be from -{FARTHEST:g} to {FARTHEST:g}, not {start}.")
         steps = total_steps(epochs, steps_per_epoch)
         weights = trained_by(optimizer, prunable(model, **layers))
         self.keep = kept(weight_count(weights), sparsity)

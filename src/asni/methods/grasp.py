@@ -37,7 +37,10 @@ def grasp(trainer: "Trainer") -> "Run":
 
 
 def first_of_each_class(trainer: "Trainer", count: int) -> tuple[Tensor, Tensor]:
-    """The first `count` images of each class in training order, or all if there are fewer; sorted by class."""
+    """The first `count` images of each class in training order, or all if there are fewer.
+
+    They are sorted by class, unless there are too many to score in halves.
+    """
     missing = dict.fromkeys(range(trainer.dataset.info.classes), count)
     chosen: list[tuple[Tensor, Tensor]] = []
     for images, labels in trainer.batches(epoch=0):
@@ -47,5 +50,6 @@ def first_of_each_class(trainer: "Trainer", count: int) -> tuple[Tensor, Tensor]
                 chosen.append((image, label))
         if not any(missing.values()):
             break
-    chosen.sort(key=lambda pair: int(pair[1]))
+    if len(chosen) <= saliency.MOST_IN_HALVES:
+        chosen.sort(key=lambda pair: int(pair[1]))
     return torch.stack([image for image, _ in chosen]), torch.stack([label for _, label in chosen])

@@ -66,7 +66,7 @@ def counts(total: int, keep: int, rate: float = 0.2, rounds: int | None = None) 
     """
     if rounds is None:
         # Minus a tolerance, so that a rounding error does not turn three rounds of exactly 20 % into four.
-        rounds = max(1, math.ceil(math.log(max(keep, 1) / total) / math.log(1 - rate) - 1e-9))
+        rounds = max(1, math.ceil(math.log(max(keep, 1) / total) / math.log1p(-rate) - 1e-9))
     return [round(total * (keep / total) ** (number / rounds)) for number in range(1, rounds + 1)]
 
 

@@ -123,8 +123,9 @@ class RigL(DropAndGrow):
 class SET(DropAndGrow):
     """Grows weights at random (see `DropAndGrow` for the rest).
 
-    SET (Mocanu et al. 2018, arXiv 1707.04780) in the form that Evci et al. compare with: the updates follow the
-    gradient steps number 100, 200, ... and rank the weights after the step.
+    SET (Mocanu et al. 2018, arXiv 1707.04780) in the form that Evci et al. compare with: an update follows a gradient
+    step and ranks the weights after it. The updates follow the steps number 100, 200, ..., as those of Mocanu et al.
+    follow the epochs; by default the program of Evci et al. updates after step 1 too.
     """
 
     def after_step(self) -> None:

@@ -4,6 +4,8 @@ s = |theta_0 * dL/dtheta_0|        the connection sensitivity, on the first batc
 m = the largest of s, over all layers
 train theta_0 * m
 
+Batch norm uses the statistics of the batch, so the batch is not split: one process needs the memory for all of it.
+
 Compared with mil-ad/snip (commit 883c805): scores and masks equal, with batch norm too (tests/methods/official).
 """
 

@@ -95,9 +95,11 @@ class STR(Reparameterised):
         super().before_step()
         if self.by_sgd or self.step_is_skipped:
             return
-        for values, decay in ((self.scores, self.threshold_decay), (self.weights, min(self.decay, 1.0))):
-            for value in values.values():
-                value.mul_(math.exp(-self.group["lr"] * decay))
+        for group in self.optimizer.param_groups:
+            decay = self.threshold_decay if group is self.group else min(self.decay, 1.0)
+            for value in group["params"]:
+                if value.grad is not None and (group is self.group or self._is_own(value)):
+                    value.mul_(math.exp(-group["lr"] * decay))
 
     def detach(self) -> None:
         """Remove the hooks and the scores from the optimiser, and return the weights to their parameter groups."""

@@ -14,8 +14,8 @@ class Reparameterised(Pruner):
     """Trains latent weights and a score for each layer, while the layer itself always holds `formula(weight, score)`.
 
     The forward pass, evaluation and saving use these folded weights. In a step, the optimiser sees the latent weights
-    and the scores, with gradients by the chain rule. The scores form a separate parameter group, without the weight
-    decay of the optimiser: create the pruner before a learning-rate scheduler.
+    and the scores, with gradients by the chain rule. The scores form a separate parameter group, by default without
+    weight decay: create the pruner before a learning-rate scheduler.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, weights: Mapping[str, Tensor], scores: Mapping[str, Tensor]):

@@ -17,8 +17,8 @@ Saliency = dict[str, Tensor]
 MOST_IN_HALVES = 2000
 """The most images that GraSP splits into halves: half of the ten images per class of ImageNet would fit no GPU."""
 
-AT_ONCE = 128
-"""Images per part where halves would be too large."""
+AT_ONCE = 20
+"""Images per part where halves would be too large, as in the authors' program for ImageNet."""
 
 
 def snip(model: nn.Module, images: Tensor, labels: Tensor, **layers: Unpack[Layers]) -> Saliency:
@@ -45,11 +45,12 @@ def grasp(
 
     g and H are the gradient and the Hessian of the loss over the prunable weights, with the outputs divided by the
     temperature. As in the authors' program, the loss is the sum of the mean losses of the two halves of the images, and
-    batch norm uses the statistics of each half. More than 2,000 images are split into parts of at most 128 instead.
+    batch norm uses the statistics of each half. More than 2,000 images are split into parts of 20, as in their
+    program for ImageNet.
 
     >>> model = nn.Linear(1, 2, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0], [-1.0]]))
-    >>> grasp(model, torch.ones(2, 1), torch.tensor([0, 0]), temperature=1.0)
+    >>> grasp(model, torch.ones(4, 1), torch.zeros(4, dtype=torch.long), temperature=1.0)
     {'weight': tensor([[0.1001],
             [0.1001]])}
     """
@@ -106,10 +107,10 @@ def _loss(model: nn.Module, images: Tensor, labels: Tensor, temperature: float =
 
 
 def _parts(batch: Tensor) -> tuple[Tensor, ...]:
-    """Two halves, or more parts of a large batch; one image is one part."""
+    """Two halves, or more parts of a large batch; batch norm needs at least two images per part."""
     if len(batch) > MOST_IN_HALVES:
         return batch.tensor_split(math.ceil(len(batch) / AT_ONCE))
-    return batch.tensor_split([len(batch) // 2]) if len(batch) > 1 else (batch,)
+    return batch.tensor_split([len(batch) // 2]) if len(batch) > 3 else (batch,)
 
 
 def _summed(parts: Iterable[Saliency]) -> Saliency:

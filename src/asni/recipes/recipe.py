@@ -39,12 +39,13 @@ Score = Literal["magnitude", "lamp"]
 
 Floor = Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)]
 
-Rounds = Annotated[int, Field(ge=1)]
+PruningRate = Annotated[float, Field(ge=0.001, lt=1)]
+Rounds = Annotated[int, Field(ge=1, le=10_000)]
 
 A_FRACTION = "a fraction of the prunable weights, such as 0.97"
 ALPHA = "the height of the sigmoid in percent; it sets the nonzeros, as sparsity does"
-BETA = "where the sigmoid is steepest, as a fraction of the epochs"
-GAMMA = "the width of the sigmoid in epochs"
+BETA = "where the sigmoid is steepest, as a fraction of the epochs; with alpha, it moves the nonzeros"
+GAMMA = "the width of the sigmoid in epochs; with alpha, it moves the nonzeros"
 LEAST = "leave out prunings of at most this fraction of the living weights (the authors' program: 0.001)"
 RATE = "the lottery's p: the largest fraction of the living weights to prune per round, such as 0.2"
 ROUNDS = "the lottery's number of prunings, instead of a rate"
@@ -93,7 +94,7 @@ class Pruning(BaseModel):
     alpha: Alpha | None = Field(default=None, description=ALPHA)
     sparsity: Sparsity | None = Field(default=None, description=A_FRACTION)
     beta: Beta = Field(default=0.5, description=BETA)
-    gamma: Gamma | None = Field(default=None, description=f"{GAMMA}; default: a tenth of them")
+    gamma: Gamma | None = Field(default=None, description=f"{GAMMA}; default: a tenth of the epochs")
     least: Least = Field(default=0.0, description=LEAST)
     epochs: Epochs | None = Field(
         default=None, description="the epochs that alpha and gamma are for, if the training is shorter or longer"
@@ -126,7 +127,7 @@ class Lottery(BaseModel):
 
     model_config = STRICT
 
-    rate: Sparsity | None = Field(default=None, description=f"{RATE}; default: 0.2")
+    rate: PruningRate | None = Field(default=None, description=f"{RATE}; default: 0.2")
     rounds: Rounds | None = Field(default=None, description=ROUNDS)
     rewind: Steps | None = Field(default=None, description=f"{REWIND}; default: 2 % of the training")
 
@@ -168,7 +169,8 @@ class Overrides(BaseModel):
     model_config = STRICT
 
     epochs: Epochs | None = Field(
-        default=None, description="number of epochs; gamma scales with it, the nonzeros stay the same"
+        default=None,
+        description="number of epochs; gamma scales with it, and the nonzeros stay the same unless the curve changes",
     )
     scale: float | None = Field(default=None, gt=0, description="multiply the epochs by this factor, such as 0.2")
     batch_size: BatchSize | None = Field(default=None, description="images per step, over all processes")
@@ -180,7 +182,7 @@ class Overrides(BaseModel):
     beta: Beta | None = Field(default=None, description=BETA)
     gamma: Gamma | None = Field(default=None, description=GAMMA)
     least: Least | None = Field(default=None, description=LEAST)
-    lottery_rate: Sparsity | None = Field(default=None, description=RATE)
+    lottery_rate: PruningRate | None = Field(default=None, description=RATE)
     lottery_rounds: Rounds | None = Field(default=None, description=ROUNDS)
     lottery_rewind: Steps | None = Field(default=None, description=REWIND)
 
@@ -235,8 +237,9 @@ class Recipe(BaseModel):
             kinds = "strings, finite numbers, booleans, and arrays and tables of these"
             raise ValueError(f"network_options may contain {kinds} ({error})") from error
         if not 0 < (final := self.schedule().final) < 1:
+            given = ", ".join(f"{key} = {getattr(self.pruning, key)}" for key in ("alpha", "beta", "least"))
             raise ValueError(
-                f"pruning.alpha = {self.pruning.alpha}: would prune {final:.1%} of the prunable weights; "
+                f"pruning: {given}, gamma = {self.gamma:g}: would prune {final:.1%} of the prunable weights; "
                 "the final sparsity must be above 0 % and below 100 %"
             )
         return self
@@ -285,8 +288,9 @@ class Recipe(BaseModel):
         """The recipe with some values changed (see `Overrides`); values equal to the recipe's own are ignored.
 
         A change of the epochs scales gamma and the warm-up (rounded; at least one epoch, but never all of them) and
-        keeps the nonzeros. `scale` is converted to a number of epochs, at least two. An `alpha` is that of the paper's
-        formula for the new epochs, and changes the nonzeros.
+        keeps the nonzeros. `scale` is converted to a number of epochs, at least two. With `alpha`, `beta`, `gamma` or
+        `least`, the paper's formula holds for the new epochs instead, and determines the nonzeros of a recipe that is
+        given by alpha.
 
         >>> from asni.recipes import load
         >>> load("mnist-fc").override(scale=0.2).variant_name
@@ -297,6 +301,8 @@ class Recipe(BaseModel):
             wanted["epochs"] = self._scaled_epochs(wanted.pop("scale"))
         lottery = {f"lottery_{key}": value for key, value in self.lottery.model_dump().items()}
         current = {**self.pruning.model_dump(), **self.training.model_dump(), **lottery, "gamma": self.gamma}
+        if self.pruning.epochs is not None:
+            current["alpha"] = None
         changed = {key: value for key, value in wanted.items() if value != current[key]}
         if "epochs" in changed:
             # The same alpha or gamma is a change too: without it, they would be adapted to the epochs.
@@ -324,12 +330,12 @@ class Recipe(BaseModel):
         pruning |= {key: value for key, value in changed.items() if key in pruning and key != "epochs"}
         if "sparsity" in changed:
             pruning["alpha"] = None
-        if overrides["alpha"] is not None:
-            pruning |= {"sparsity": None, "epochs": epochs}
-            if pruning["gamma"] is not None:
+        if "alpha" in changed:
+            pruning["sparsity"] = None
+        if any(overrides[key] is not None for key in ("alpha", "beta", "gamma", "least")):
+            pruning["epochs"] = epochs
+            if overrides["gamma"] is None and pruning["gamma"] is not None:
                 pruning["gamma"] *= epochs / own_epochs
-        if overrides["gamma"] is not None:
-            pruning["gamma"] = overrides["gamma"] * pruning["epochs"] / epochs
         if pruning["epochs"] == epochs or pruning["alpha"] is pruning["gamma"] is None:
             pruning["epochs"] = None
         return pruning

@@ -99,7 +99,8 @@ def _data(collection: Collection, bins: int, version: str | None) -> dict[str, A
 def _family(run: ShownRun) -> str:
     """A key that is equal for recipes that differ only in sparsity; one chart over sizes shows all of them."""
     recipe = run.recipe
-    pruning = recipe.pruning.model_copy(update={"alpha": None, "sparsity": None, "epochs": None})
+    same = {"alpha": None, "sparsity": None, "epochs": None, "gamma": recipe.gamma}
+    pruning = recipe.pruning.model_copy(update=same)
     overrides = recipe.overrides.model_copy(update={"alpha": None, "sparsity": None})
     return recipe.model_copy(update={"pruning": pruning, "overrides": overrides}).model_dump_json()
 
@@ -151,14 +152,14 @@ def _schedule(recipe: Recipe, runs: Iterable[ShownRun]) -> dict[str, Any] | None
     """The data for the schedule chart; None if the schedule cannot be drawn."""
     epochs, sizes = recipe.training.epochs, _sizes(runs)
     try:
-        alpha = recipe.alpha(sizes.get("prunable"))
+        schedule, alpha = recipe.schedule(sizes.get("prunable")), recipe.alpha(sizes.get("prunable"))
     except ArithmeticError:
         # A curve that rises only after the last epoch does not reach the sparsity at any height.
         return None
     if not math.isfinite(alpha) or epochs > _MOST_EPOCHS:
         return None
     curve = {"alpha": alpha, "beta": recipe.pruning.beta, "gamma": recipe.gamma, "least": recipe.pruning.least}
-    return {"epochs": epochs, **curve, **sizes}
+    return {"epochs": epochs, **curve, "final": 100 * schedule.final, **sizes}
 
 
 def _style(look: Look) -> dict[str, Any]:

@@ -12,6 +12,8 @@ function scheduled(now, own) {
     Math.min(100, alpha * sigmoid((epoch - beta * own.epochs) / gamma)),
   );
   const pruned = own.least ? withoutSmallShares(curve, own) : curve;
+  // The recipe's own end is exact: its alpha may have been solved without rounding to whole weights.
+  if (["alpha", "beta", "gamma"].every((key) => now[key] === own[key])) pruned[last] = own.final;
   return Array.from({ length: own.epochs }, (_, epoch) => pruned[Math.min(epoch, last)]);
 }
 
