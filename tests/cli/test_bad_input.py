@@ -101,8 +101,8 @@ def test_a_file_where_the_runs_should_go(command: Command, tmp_path: Path, comma
         (["train", "--from", "net.asni", "--sparsity", "0.9"], "--sparsity"),
         (["train", "--from", "net.asni", "--lottery-rate", "0.5"], "--lottery-rate"),
         (["train", "digits-fc", "--alpha", "95", "--sparsity", "0.9"], "alpha and sparsity"),
-        (["train", "digits-fc", "--method", "gmp", "--gamma", "4"], "--gamma changes nothing for gmp"),
-        (["train", "digits-fc", "--lottery-rate", "0.5"], "it is for lottery"),
+        (["compare", "digits-fc", "--methods", "gmp,snip", "--gamma", "4"], "--gamma changes nothing for gmp, snip"),
+        (["investigate", "digits-fc", "--lottery-rate", "0.5"], "it is for lottery"),
         (
             ["compare", "digits-fc", "--methods", "lottery,snip", "--lottery-rewind", "9"],
             "for lottery-rewind, magnitude",

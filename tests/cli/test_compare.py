@@ -142,3 +142,13 @@ def test_jobs_and_devices_exclude_each_other(command: Command, tmp_path: Path) -
     assert answer.status == 2
     assert "--devices" in answer.err
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_setting_of_one_method_goes_with_methods_that_do_not_use_it(command: Command, tmp_path: Path) -> None:
+    settings = ("--lottery-rounds", "1", "--epochs", "1", "--steps-per-epoch", "2", "--out", str(tmp_path))
+    answer = command("compare", "digits-fc", "--methods", "dense,lottery", *settings, "--jobs", "2", "--json")
+    assert answer.status == 0
+    assert [row["trainings"] for row in json.loads(answer.out)] == [1, 2]
+    again = command("train", "digits-fc", "--method", "dense", *settings)
+    assert "already done" in again.err
+    assert "warning: --lottery-rounds changes nothing for dense" in again.err

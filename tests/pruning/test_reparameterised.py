@@ -80,8 +80,9 @@ def test_detached_it_leaves_the_optimiser_and_the_folded_network_behind(method: 
     folded = {name: value.clone() for name, value in model.state_dict().items()}
     pruner.detach()
     assert all(torch.equal(value, folded[name]) for name, value in model.state_dict().items())
-    (group,) = optimizer.param_groups
+    group, *own = optimizer.param_groups
     assert all(left is right for left, right in zip(group["params"], model.parameters(), strict=True))
+    assert not any(each["params"] for each in own)
     assert len(optimizer.state) == len(list(model.parameters()))
     train(model, optimizer, range(3, 6))
 
@@ -93,7 +94,7 @@ def test_it_finds_its_scores_among_groups_that_are_as_long(method: str) -> None:
     pruner = METHODS[method](model, optimizer)
     train(model, optimizer, range(3))
     pruner.detach()
-    (group,) = optimizer.param_groups
+    group, *_ = optimizer.param_groups
     assert all(left is right for left, right in zip(group["params"], model.parameters(), strict=True))
 
 
@@ -120,3 +121,30 @@ def test_a_layer_without_a_gradient_keeps_its_score(method: str) -> None:
     optimizer.step()
     assert torch.equal(pruner.scores["0.weight"], before["0.weight"])
     assert not torch.equal(pruner.scores["2.weight"], before["2.weight"])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_after_it_is_detached_a_scheduler_continues(method: str) -> None:
+    model = small_network()
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    pruner = METHODS[method](model, optimizer)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+    train(model, optimizer, range(3), lambda _: scheduler.step())
+    for _ in range(2):
+        pruner.detach()
+    train(model, optimizer, range(3, 6), lambda _: scheduler.step())
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_on_one_optimiser_can_be_detached_in_any_order(first: int) -> None:
+    model = nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 2))
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    pruners = [STR(model, optimizer, decay=0.1, include=[name]) for name in "01"]
+    train(model, optimizer, range(3))
+    pruners[first].detach()
+    trained = [each for group in optimizer.param_groups for each in group["params"]]
+    assert all(sum(each is parameter for each in trained) == 1 for parameter in model.parameters())
+    pruners[1 - first].detach()
+    group, *_ = optimizer.param_groups
+    assert {id(each) for each in group["params"]} == {id(each) for each in model.parameters()}
+    assert len(group["params"]) == 4

@@ -79,6 +79,18 @@ def test_alpha_under_the_authors_rule_gives_the_schedule_back(alpha: float, epoc
     assert again.final == pytest.approx(schedule.final, abs=1e-9)
 
 
+@pytest.mark.parametrize("beta", [-0.1, 7.0, math.nan])
+def test_a_beta_outside_of_the_training_is_refused(beta: float) -> None:
+    with pytest.raises(UsageError, match=f"beta.* {beta}"):
+        Sigmoid(0.9, beta=beta)
+
+
+def test_a_curve_that_rises_after_the_last_pruning_has_no_alpha_but_still_ends_where_asked() -> None:
+    schedule = Sigmoid(0.9, beta=1, gamma=0.001)
+    assert schedule.alpha(10) == math.inf
+    assert [schedule(epoch, 10) for epoch in (7, 8, 9)] == [0, 0.9, 0.9]
+
+
 @pytest.mark.parametrize("least", [-0.1, 1.0, math.nan])
 def test_a_least_share_that_is_no_fraction_is_refused(least: float) -> None:
     with pytest.raises(UsageError, match=f"least.* {least}"):

@@ -115,7 +115,7 @@ def test_a_variant_is_called_after_what_it_changes() -> None:
         ({"sparsity": 0.0}, r"sparsity = 0\.0: .* 0 .*fraction"),
         ({"sparsity": 1.0}, r"sparsity = 1\.0: .* 1\b"),
         ({"sparsity": 120}, r"sparsity = 120: .* 1\b"),
-        ({"alpha": 150.0}, r"alpha = 150.0, .*103.5%.* 100 %"),
+        ({"alpha": 150.0}, r"alpha = 150.0, .*148.5%.* 100 %"),
         ({"alpha": 90.0, "sparsity": 0.9}, "alpha.*sparsity"),
         ({"least": 0.9}, r"least = 0\.9, .* 0\.0%"),
         ({"beta": 1.5}, r"beta = 1\.5: .* 1\b"),

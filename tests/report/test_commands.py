@@ -53,6 +53,12 @@ def test_the_first_steps_that_others_go_back_to_have_no_command(tmp_path: Path) 
     assert command_of(tmp_path, load("mnist-fc"), "dense-until-50", method="dense")[0] is None
 
 
+def test_the_pruning_of_a_packed_file_is_in_the_file_and_not_in_the_command(tmp_path: Path) -> None:
+    asked = load("mnist-fc").override(gamma=4.0, epochs=10)
+    line, _ = command_of(tmp_path, asked, "from-0012abcd", settings={"packed_file": "0012abcd"})
+    assert line == "asni train --from FILE.asni --seed 2 --epochs 10"
+
+
 def test_a_training_from_a_packed_file_names_its_content(tmp_path: Path) -> None:
     line, note = command_of(tmp_path, load("mnist-fc"), "from-0012abcd", settings={"packed_file": "0012abcd"})
     assert line == "asni train mnist-fc --from FILE.asni --seed 2"

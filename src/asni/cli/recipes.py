@@ -79,7 +79,8 @@ def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
     print(f"{facts['parameters']:,} parameters, {facts['prunable']:,} of them prunable")
     print(f"{facts['epochs']} epochs of {facts['steps_per_epoch']:,} steps, batches of {facts['batch_size']}")
     print(f"{facts['memory_bytes'] / 2**20:,.1f} MiB in each process, without activations")
-    print(f"alpha {facts['alpha']:.2f} %, beta {facts['beta']}, gamma {facts['gamma']:g}, least {facts['least']:.2%}")
+    alpha = "too high for a number" if facts["alpha"] is None else f"{facts['alpha']:.5g} %"
+    print(f"alpha {alpha}, beta {facts['beta']:g}, gamma {facts['gamma']:g}, least {facts['least']:g}")
     print_table(
         ["after epoch", "sparsity", "nonzeros"],
         [[number(at["epoch"] + 1), f"{at['sparsity']:.4f}", number(at["nonzeros"])] for at in facts["schedule"]],
@@ -88,7 +89,10 @@ def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
         f"ends with {facts['nonzeros']:,} nonzeros: {facts['sparsity']:.2%} of the prunable weights are pruned, "
         f"{facts['total_sparsity']:.2%} of all parameters"
     )
-    print(f"lottery tickets of this size take {facts['lottery_prunings']} prunings of {facts['lottery_rate']:.1%}")
+    print(
+        f"lottery tickets of this size take {facts['lottery_prunings']} prunings of {facts['lottery_rate']:.1%}; "
+        f"rewound ones return to step {facts['lottery_rewind']:,}"
+    )
     if facts["paper"]["nonzeros"] is not None:
         print(f"the paper: {facts['paper']['nonzeros']:,} nonzeros")
     for point in facts["open_points"]:

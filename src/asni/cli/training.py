@@ -1,5 +1,6 @@
 """The command that trains one method."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +22,7 @@ from asni.cli.options import (
 )
 from asni.cli.output import print_json, show
 from asni.errors import UsageError, unknown
-from asni.methods import METHODS, require_used
+from asni.methods import METHODS, unused
 from asni.recipes import Recipe, load
 from asni.recipes.recipe import PRUNING_OVERRIDES
 from asni.runs.run import Experiment
@@ -63,8 +64,9 @@ def train(
     if start is not None:
         _require_no_pruning(method, changes)
     asked = _recipe(recipe, start, trust_code).override(**changes)
-    if start is None:
-        require_used(asked, [method])
+    # A warning, not an error: a study's settings are for all of its methods, and it trains each by this command.
+    for message in unused(asked, [method]) if start is None else ():
+        print(f"asni: warning: {message}", file=sys.stderr)
     experiment = Experiment(asked, seed, precision, out)
     fabric = make_fabric(device, devices, precision)
     trainer = Trainer(experiment, fabric, Progress(quiet=rank() > 0), wait=wait)

@@ -6,7 +6,7 @@ name are trained once and shared: ASNI-II and its control use the same ASNI-I ru
 nonzeros, except STR, which has no sparsity target and searches for a setting that comes close.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -127,8 +127,8 @@ METHODS = {
 # fmt: on
 
 
-def require_used(recipe: "Recipe", chosen: Iterable[str]) -> None:
-    """Raise an error for an override that none of the chosen methods uses."""
+def unused(recipe: "Recipe", chosen: Iterable[str]) -> Iterator[str]:
+    """A message for every override of the recipe that none of the chosen methods uses."""
     methods = [METHODS[name] for name in chosen]
     for key in recipe.overrides.model_dump(exclude_none=True):
         users = [name for name, method in METHODS.items() if key in method.reads]
@@ -136,9 +136,9 @@ def require_used(recipe: "Recipe", chosen: Iterable[str]) -> None:
         prunes = any(method.name != "dense" for method in methods)
         shapes_nonzeros = key in _CURVE and recipe.pruning.alpha is not None and prunes
         if users and not shapes_nonzeros and not any(method.uses(key) for method in methods):
-            raise UsageError(
+            yield (
                 f"--{key.replace('_', '-')} changes nothing for {', '.join(method.name for method in methods)}: "
-                f"it is for {', '.join(users)}. Remove it, or choose another method."
+                f"it is for {', '.join(users)}."
             )
 
 

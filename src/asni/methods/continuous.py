@@ -69,6 +69,8 @@ class Continuous(Reparameterised):
             )
         if not abs(start) <= FARTHEST:
             raise UsageError(f"start, the initial value of s, must be from -{FARTHEST:g} to {FARTHEST:g}, not {start}.")
+        if not 0 <= penalty < math.inf:
+            raise UsageError(f"penalty must be a finite number from 0 up, not {penalty}.")
         steps = total_steps(epochs, steps_per_epoch)
         weights = trained_by(optimizer, prunable(model, **layers))
         self.keep = kept(weight_count(weights), sparsity)

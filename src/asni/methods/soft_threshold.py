@@ -36,7 +36,7 @@ class STR(Reparameterised):
     Decay of s moves the threshold from 0 towards 1/2, against the loss, and so determines the sparsity: STR has no
     sparsity target. The latent weights have the same decay, since they would outgrow the threshold without it;
     `threshold_decay` gives s another. For these weights `decay` replaces the weight decay of the optimiser; biases and
-    norms keep theirs.
+    norms keep theirs. To that end, the weights move to parameter groups of their own, behind the existing ones.
 
     Under SGD, `decay` is the weight decay of SGD, as in the authors' code: it is part of the gradient, and momentum
     accumulates it. Under other optimisers, which the authors do not use, weights and s are multiplied by
@@ -105,9 +105,12 @@ class STR(Reparameterised):
         """Remove the hooks and the scores from the optimiser, and return the weights to their parameter groups."""
         super().detach()
         groups = self.optimizer.param_groups
-        groups[:] = [group for group in groups if not any(map(self._is_own, group["params"]))]
-        for group, params in zip(groups, self._params, strict=False):
-            group["params"] = params
+        for group in groups:
+            group["params"] = [each for each in group["params"] if not self._is_own(each)]
+        for group, before in zip(groups, self._params, strict=False):
+            here = {id(each): each for each in group["params"]}
+            old = [each for each in before if here.pop(id(each), None) is not None or self._is_own(each)]
+            group["params"] = old + list(here.values())
 
     def _separate_weights(self, decay: float) -> None:
         """Move the weights to parameter groups of their own, with this weight decay."""

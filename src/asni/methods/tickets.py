@@ -12,6 +12,7 @@ from asni.pruning.hold import Hold
 from asni.pruning.masks import Masks, keep_largest
 
 if TYPE_CHECKING:
+    from asni.recipes import Recipe
     from asni.runs.run import Run
     from asni.training.round import MakePruner
     from asni.training.trainer import Trainer
@@ -42,9 +43,14 @@ def pruned(trainer: "Trainer", trained: "Run", keep: int, prune: Prune = globall
     return make_pruner
 
 
+def rewind_step(recipe: "Recipe", steps: int) -> int:
+    """The step k of a training of `steps` steps."""
+    return recipe.lottery.rewind or max(1, round(REWIND * steps))
+
+
 def rewind(trainer: "Trainer") -> "tuple[dict[str, Tensor], range]":
     """The dense training's weights at step k, including batch-norm statistics, and the steps from k on."""
-    k = trainer.recipe.lottery.rewind or max(1, round(REWIND * len(trainer.steps)))
+    k = rewind_step(trainer.recipe, len(trainer.steps))
     if k >= len(trainer.steps):
         raise UsageError(f"cannot rewind to step {k} of {len(trainer.steps)}: no steps are left to train.")
     return dense_until(trainer, k).weights, trainer.steps[k:]

@@ -64,11 +64,14 @@ class Reparameterised(Pruner):
         self.fold()
 
     def detach(self) -> None:
-        """Remove the hooks and the scores from the optimiser; the layers keep their folded weights."""
+        """Remove the hooks and the scores from the optimiser; the layers keep their folded weights.
+
+        The group of the scores stays, empty, since a learning-rate scheduler counts the groups.
+        """
         super().detach()
-        # Not list.remove: it compares the groups' tensors with ==, which has no single truth value.
-        own, groups = self.group, self.optimizer.param_groups
-        groups[:] = [group for group in groups if group is not own]
+        own = {id(score) for score in self.scores.values()}
+        for group in self.optimizer.param_groups:
+            group["params"] = [each for each in group["params"] if id(each) not in own]
         for score in self.scores.values():
             self.optimizer.state.pop(score, None)
 

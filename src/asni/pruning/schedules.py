@@ -57,6 +57,8 @@ class Sigmoid:
     def __post_init__(self) -> None:
         if self.gamma is not None and not self.gamma > 0:
             raise UsageError(f"gamma, the width of the sigmoid in epochs, must be above 0, not {self.gamma}.")
+        if not 0 <= self.beta <= 1:
+            raise UsageError(f"beta must be a fraction of the epochs from 0 to 1, not {self.beta}.")
         if not 0 <= self.least < 1:
             raise UsageError(f"least must be a fraction of the living weights from 0 to below 1, not {self.least}.")
 
@@ -66,8 +68,12 @@ class Sigmoid:
         return _curve(self, epochs)[epoch]
 
     def alpha(self, epochs: int) -> float:
-        """The paper's alpha, in percent; it may exceed 100 in a short training, while p never does."""
-        return 100 * _last_p(self, epochs) / math.exp(self._log_sigmoid(last_pruning(epochs), epochs))
+        """The paper's alpha, in percent; it may exceed 100 in a short training, while p never does.
+
+        It is infinite if the curve rises only after the last pruning.
+        """
+        sigmoid = math.exp(self._log_sigmoid(last_pruning(epochs), epochs))
+        return 100 * _last_p(self, epochs) / sigmoid if sigmoid else math.inf
 
     @classmethod
     def from_alpha(
@@ -93,8 +99,9 @@ class Sigmoid:
         """
         unit = cls(1.0, beta, gamma)
         p = alpha / 100 * math.exp(unit._log_sigmoid(last_pruning(epochs), epochs))
-        final = _without_small_shares(unit._rising_to(p, epochs), least, prunable)[-1] if least else p
-        return cls(final, beta, gamma, least)
+        if least and p < 1:
+            p = _without_small_shares(unit._rising_to(p, epochs), least, prunable)[-1]
+        return cls(p, beta, gamma, least)
 
     def _rising_to(self, p: float, epochs: int) -> list[float]:
         """The paper's p after each pruning, as a fraction, if it is `p` after the last one."""

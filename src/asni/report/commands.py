@@ -3,6 +3,7 @@
 import shlex
 
 from asni.recipes import SIZES, Recipe, load
+from asni.recipes.recipe import PRUNING_OVERRIDES
 from asni.report.collecting import ShownRun
 
 
@@ -13,14 +14,19 @@ def command(run: ShownRun) -> tuple[str | None, str]:
     own_file = run.recipe.name not in SIZES
     words = ["asni", "train", f"./{run.recipe.name}.toml" if own_file else run.recipe.name]
     notes = ["The recipe is a file: replace the path with that of your copy."] if own_file else _changed(run.recipe)
+    overrides = run.recipe.overrides
     if checksum := run.settings.get("packed_file"):
+        if own := overrides.model_dump(include=set(PRUNING_OVERRIDES), exclude_none=True):
+            # The command does not accept these, so they come from the recipe in the file.
+            del words[2:]
+            overrides = overrides.model_copy(update=dict.fromkeys(own))
         words += ["--from", "FILE.asni"]
         notes.append(f"FILE.asni is the packed file whose content has the checksum {checksum}.")
     else:
         words += ["--method", run.method]
         if not run.is_last:
             notes.append(f"This run is one of the trainings of {run.method}; the command runs all of them.")
-    words += ["--seed", str(run.seed), *run.recipe.overrides.arguments()]
+    words += ["--seed", str(run.seed), *overrides.arguments()]
     words += [] if run.precision == "fp32" else ["--precision", run.precision]
     return shlex.join(words), " ".join(notes)
 

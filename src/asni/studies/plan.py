@@ -1,5 +1,6 @@
 """The plan of a recipe before any training: sizes, steps, schedule and memory."""
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ def plan(recipe: Recipe) -> dict[str, Any]:
 
     from asni import networks
     from asni.methods.lottery import counts
+    from asni.methods.tickets import rewind_step
     from asni.pruning.layers import prunable
     from asni.pruning.masks import weight_count, weights_to_keep
 
@@ -38,17 +40,19 @@ def plan(recipe: Recipe) -> dict[str, Any]:
     )
     keep = weights_to_keep(weights, recipe.schedule(size.prunable).final, pruning.floor)
     prunings = len(counts(size.prunable, keep, **recipe.lottery.pace))
+    facts = outline(recipe, size)
     return {
-        **outline(recipe, size),
+        **facts,
         "lottery_prunings": prunings,
         "lottery_rate": 1 - (keep / size.prunable) ** (1 / prunings),
+        "lottery_rewind": rewind_step(recipe, recipe.training.epochs * facts["steps_per_epoch"]),
         "memory_bytes": memory_bytes(model, weights, recipe.training),
     }
 
 
 def outline(recipe: Recipe, size: Size) -> dict[str, Any]:
     """Sizes, steps, and the schedule epoch by epoch; `nonzeros` counts every parameter that is not pruned."""
-    epochs, curve = recipe.training.epochs, recipe.schedule(size.prunable)
+    epochs, curve, alpha = recipe.training.epochs, recipe.schedule(size.prunable), recipe.alpha(size.prunable)
     schedule = [_after(epoch, kept(size.prunable, curve(epoch, epochs)), size) for epoch in range(epochs)]
     last = schedule[-1]
     return {
@@ -62,7 +66,7 @@ def outline(recipe: Recipe, size: Size) -> dict[str, Any]:
         "nonzeros": last["nonzeros"],
         "sparsity": last["sparsity"],
         "total_sparsity": 1 - last["nonzeros"] / size.parameters,
-        "alpha": recipe.alpha(size.prunable),
+        "alpha": alpha if math.isfinite(alpha) else None,
         "beta": recipe.pruning.beta,
         "gamma": recipe.gamma,
         "least": recipe.pruning.least,

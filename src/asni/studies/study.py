@@ -8,7 +8,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from asni.errors import UsageError
-from asni.methods import METHODS, Method, require_used
+from asni.methods import METHODS, Method, unused
 from asni.recipes import Recipe
 from asni.runs.run import Experiment, Run
 
@@ -72,7 +72,8 @@ class Study:
                 raise UsageError(f"{source} and {other} have the same name and would share directories. Rename one.")
             for method in self.methods:
                 METHODS[method].require_supports(recipe)
-            require_used(recipe, self.methods)
+            if messages := list(unused(recipe, self.methods)):
+                raise UsageError("\n".join(messages))
 
     def experiments(self, source: str) -> list[Experiment]:
         """The seeds of one recipe."""
