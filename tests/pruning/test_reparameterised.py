@@ -98,13 +98,18 @@ def test_it_finds_its_scores_among_groups_that_are_as_long(method: str) -> None:
     assert all(left is right for left, right in zip(group["params"], model.parameters(), strict=True))
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize(("method", "decay"), [("str", 0.1), ("continuous", 0.0)])
-def test_the_scores_have_the_weight_decay_of_the_method_and_the_rate_of_the_weights(method: str, decay: float) -> None:
-    model = small_network()
-    optimizer = OPTIMIZERS["sgd"](model.parameters())
-    optimizer.param_groups[0]["lr"] = 0.125
-    group = METHODS[method](model, optimizer).group
-    assert (group["weight_decay"], group["lr"]) == (decay, 0.125)
+def test_the_scores_have_the_weight_decay_of_the_method_and_the_rates_of_their_weights(
+    method: str, decay: float, order: tuple[int, int]
+) -> None:
+    model = nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 2))
+    groups = [{"params": model[each].parameters(), "lr": 0.125 * (each + 1), "momentum": 0.5} for each in order]
+    optimizer = torch.optim.SGD(groups)
+    pruner = METHODS[method](model, optimizer)
+    for place in (0, 1):
+        [group] = [group for group in pruner.score_groups if group["params"][0] is pruner.scores[f"{place}.weight"]]
+        assert (group["weight_decay"], group["lr"], group["momentum"]) == (decay, 0.125 * (place + 1), 0.5)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -112,7 +117,8 @@ def test_a_layer_without_a_gradient_keeps_its_score(method: str) -> None:
     model, images, labels = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     pruner = METHODS[method](model, optimizer)
-    pruner.group["weight_decay"] = 0.0
+    for group in pruner.score_groups:
+        group["weight_decay"] = 0.0
     mse_loss(model(images), labels).backward()
     optimizer.step()
     before = {name: score.detach().clone() for name, score in pruner.scores.items()}

@@ -6,7 +6,7 @@ Compared with RAIVNLab/STR (commit cc74d38): forward pass and three SGD steps eq
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -72,7 +72,8 @@ class STR(Reparameterised):
         super().__init__(optimizer, weights, {name: w.detach().new_tensor(start) for name, w in weights.items()})
         self.decay, self.threshold_decay = decay, threshold_decay
         self.by_sgd = isinstance(optimizer, torch.optim.SGD)
-        self.group["weight_decay"] = threshold_decay if self.by_sgd else 0.0
+        for group in self.score_groups:
+            group["weight_decay"] = threshold_decay if self.by_sgd else 0.0
         self._separate_weights(decay if self.by_sgd else 0.0)
 
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
@@ -95,18 +96,18 @@ class STR(Reparameterised):
         super().before_step()
         if self.by_sgd or self.step_is_skipped:
             return
-        for group in self.optimizer.param_groups:
-            decay = self.threshold_decay if group is self.group else min(self.decay, 1.0)
-            for value in group["params"]:
-                if value.grad is not None and (group is self.group or self._is_own(value)):
-                    value.mul_(math.exp(-group["lr"] * decay))
+        for groups, decay in ((self.score_groups, self.threshold_decay), (self._own_groups, min(self.decay, 1.0))):
+            for group in groups:
+                for value in group["params"]:
+                    if value.grad is not None:
+                        value.mul_(math.exp(-group["lr"] * decay))
 
     def detach(self) -> None:
         """Remove the hooks and the scores from the optimiser, and return the weights to their parameter groups."""
         super().detach()
         groups = self.optimizer.param_groups
-        for group in groups:
-            group["params"] = [each for each in group["params"] if not self._is_own(each)]
+        for group in self._own_groups:
+            group["params"] = []
         for group, before in zip(groups, self._params, strict=False):
             here = {id(each): each for each in group["params"]}
             old = [each for each in before if here.pop(id(each), None) is not None or self._is_own(each)]
@@ -119,6 +120,10 @@ class STR(Reparameterised):
             if own:
                 group["params"] = [each for each in group["params"] if not self._is_own(each)]
                 self.optimizer.add_param_group({**group, "params": own, "weight_decay": decay})
+
+    @property
+    def _own_groups(self) -> list[dict[str, Any]]:
+        return [group for group in self.optimizer.param_groups if any(map(self._is_own, group["params"]))]
 
     def _is_own(self, parameter: Tensor) -> bool:
         return any(parameter is weight for weight in self.weights.values())

@@ -14,16 +14,19 @@ class Reparameterised(Pruner):
     """Trains latent weights and a score for each layer, while the layer itself always holds `formula(weight, score)`.
 
     The forward pass, evaluation and saving use these folded weights. In a step, the optimiser sees the latent weights
-    and the scores, with gradients by the chain rule. The scores form a separate parameter group, by default without
-    weight decay: create the pruner before a learning-rate scheduler.
+    and the scores, with gradients by the chain rule. The scores have the learning rates of their weights, in
+    separate parameter groups, by default without weight decay: create the pruner before a learning-rate scheduler.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, weights: Mapping[str, Tensor], scores: Mapping[str, Tensor]):
         super().__init__(optimizer, weights)
         self.latent = {name: weight.detach().clone() for name, weight in self.weights.items()}
         self.scores = {name: nn.Parameter(score) for name, score in scores.items()}
-        lr = optimizer.param_groups[0]["lr"]
-        optimizer.add_param_group({"params": list(self.scores.values()), "lr": lr, "weight_decay": 0.0})
+        for group in list(optimizer.param_groups):
+            here = set(map(id, group["params"]))
+            own = [self.scores[name] for name, weight in self.weights.items() if id(weight) in here]
+            if own:
+                optimizer.add_param_group({**group, "params": own, "weight_decay": 0.0})
         self.fold()
 
     @abstractmethod
@@ -66,17 +69,16 @@ class Reparameterised(Pruner):
     def detach(self) -> None:
         """Remove the hooks and the scores from the optimiser; the layers keep their folded weights.
 
-        The group of the scores stays, empty, since a learning-rate scheduler counts the groups.
+        The groups of the scores stay, empty, since a learning-rate scheduler counts the groups.
         """
         super().detach()
-        own = {id(score) for score in self.scores.values()}
-        for group in self.optimizer.param_groups:
-            group["params"] = [each for each in group["params"] if id(each) not in own]
+        for group in self.score_groups:
+            group["params"] = []
         for score in self.scores.values():
             self.optimizer.state.pop(score, None)
 
     @property
-    def group(self) -> dict[str, Any]:
-        """The optimiser's parameter group that holds the scores."""
-        one = next(iter(self.scores.values()))
-        return next(group for group in self.optimizer.param_groups if any(one is each for each in group["params"]))
+    def score_groups(self) -> list[dict[str, Any]]:
+        """The optimiser's parameter groups that hold the scores."""
+        own = {id(score) for score in self.scores.values()}
+        return [group for group in self.optimizer.param_groups if own & set(map(id, group["params"]))]
