@@ -65,7 +65,7 @@ def train(
         _require_no_pruning(method, changes)
     asked = _recipe(recipe, start, trust_code).override(**changes)
     # A warning, not an error: a study's settings are for all of its methods, and it trains each by this command.
-    for message in unused(asked, [method]) if start is None else ():
+    for message in unused(asked, [method]) if start is None and rank() == 0 else ():
         print(f"asni: warning: {message}", file=sys.stderr)
     experiment = Experiment(asked, seed, precision, out)
     fabric = make_fabric(device, devices, precision)

@@ -1,6 +1,6 @@
 """What the paper leaves open or misprints, row by row of its tables: what the recipes use, and where that comes from.
 
-"Their program" is an early version of the authors' own, sdamadi/image-classification at commit 91f7b48.
+"The authors' program" is an early version of their own, sdamadi/image-classification at commit 91f7b48.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,30 +23,35 @@ OPEN_POINTS = (
     OpenPoint(
         1,
         12,
-        "not stated: when the last pruning is, and that small ones are left out. Taken from their program: after the "
-        "second-to-last epoch, without prunings of at most 0.1 % of the living weights. The nonzeros confirm it.",
+        "not stated: when the last pruning is, and that small ones are left out. Taken from the authors' program "
+        "(sdamadi/image-classification, commit 91f7b48): after the second-to-last epoch, without prunings of at most "
+        "0.1 % of the living weights. The nonzeros confirm it.",
     ),
-    OpenPoint(1, 12, "not stated: the mode of the Kaiming normal initialisation. Taken from their program: fan_in."),
+    OpenPoint(
+        1, 12, "not stated: the mode of the Kaiming normal initialisation. Taken from the authors' program: fan_in."
+    ),
     OpenPoint(
         1,
         12,
-        "not stated: whether biases and batch norm train in ASNI-II. Here they do; in their program those that start "
-        "at 0 are frozen.",
+        "not stated: whether biases and batch norm train in ASNI-II. Here they do; in the authors' program those that "
+        "start at 0 are frozen.",
     ),
-    OpenPoint(1, 4, "not stated: the scaling of the images. Taken from their program: mean 0.1307, deviation 0.3081."),
+    OpenPoint(
+        1, 4, "not stated: the scaling of the images. Taken from the authors' program: mean 0.1307, deviation 0.3081."
+    ),
     OpenPoint(
         5,
         11,
-        "not stated: the scaling and augmentation of the images. Taken from their program: mean (0.4914, 0.4822, "
-        "0.4465), deviation (0.2023, 0.1994, 0.2010), random crops with 4 pixels of padding, and flips.",
+        "not stated: the scaling and augmentation of the images. Taken from the authors' program: mean (0.4914, "
+        "0.4822, 0.4465), deviation (0.2023, 0.1994, 0.2010), random crops with 4 pixels of padding, and flips.",
     ),
-    OpenPoint(1, 1, "learning rate 1.2e-3 as in Table 1. Their program's configuration agrees, its script has 1.2e-4."),
+    OpenPoint(1, 1, "learning rate 1.2e-3 as in Table 1. The program's configuration agrees, its script has 1.2e-4."),
     OpenPoint(2, 2, "the printed sparsity of 98.18 % contradicts the printed nonzeros (97.40 %). Nonzeros taken."),
-    OpenPoint(5, 7, "1,000 steps per epoch as in Table 1. Their program has 834, one pass over the images."),
+    OpenPoint(5, 7, "1,000 steps per epoch as in Table 1. The authors' program has 834, one pass over the images."),
     OpenPoint(
         8,
         12,
-        "the printed cosine of the learning rate turns negative. Taken from their program: the half-cosine, "
+        "the printed cosine of the learning rate turns negative. Taken from the authors' program: the half-cosine, "
         "(1 + cos) / 2.",
     ),
     OpenPoint(
@@ -59,7 +64,7 @@ OPEN_POINTS = (
         12,
         12,
         "alpha is printed as 81.04 and 91.05, which fits neither the printed nonzeros nor the sparsity. Taken: 81.4 "
-        "from their program, and 91.5, which fits both.",
+        "from the authors' program, and 91.5, which fits both.",
     ),
     OpenPoint(
         12,
