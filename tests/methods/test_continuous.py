@@ -86,3 +86,19 @@ def test_a_share_of_the_steps_that_is_none_is_refused(search: float) -> None:
     optimizer = OPTIMIZERS["sgd"](model.parameters())
     with pytest.raises(UsageError, match=f"search.*{search}"):
         Continuous(model, optimizer, sparsity=0.9, epochs=1, steps_per_epoch=20, search=search)
+
+
+def test_a_checkpoint_with_other_gates_is_refused() -> None:
+    model = small_network()
+    of_start = {
+        start: Continuous(
+            model, OPTIMIZERS["sgd"](model.parameters()), sparsity=0.5, epochs=1, steps_per_epoch=9, start=start
+        )
+        for start in (0.0, -0.01)
+    }
+    state = of_start[0.0].state_dict()
+    of_start[0.0].load_state_dict(state)
+    earlier_version = {key: value for key, value in state.items() if key != "scaling"}
+    for foreign in (of_start[-0.01].state_dict(), earlier_version):
+        with pytest.raises(UsageError, match="other gates"):
+            of_start[0.0].load_state_dict(foreign)

@@ -55,6 +55,15 @@ def test_the_metrics_follow_the_planned_schedule(investigation: Path) -> None:
     assert [json.loads(line)["nonzeros"] for line in lines] == planned
 
 
+def test_a_training_leaves_out_the_prunings_that_its_plan_leaves_out(tmp_path: Path) -> None:
+    recipe = short_digits(8).override(least=0.05)
+    run = METHODS["asni-1"].train(trainer(tmp_path, recipe))
+    lines = (run.directory / "metrics.jsonl").read_text().splitlines()
+    trained = [json.loads(line)["nonzeros"] for line in lines]
+    assert trained == [entry["nonzeros"] for entry in plan(recipe)["schedule"]]
+    assert trained[0] == 50_610 > trained[-1] == 2_920
+
+
 def test_one_seed_gives_all_variants_the_same_start(investigation: Path) -> None:
     dense, sparse, control = (experiment(investigation).run(stage) for stage in ("dense", "asni-1", "original"))
     assert equal(dense.initial, sparse.initial)

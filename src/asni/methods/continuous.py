@@ -128,9 +128,13 @@ class Continuous(Reparameterised):
             self.fold()
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "hold": self.hold.state_dict()}
+        return {**super().state_dict(), "scaling": self.scaling, "hold": self.hold.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if state.get("scaling") != self.scaling:
+            raise UsageError(
+                "the checkpoint has other gates, from another start or version. Train again from the start."
+            )
         super().load_state_dict(state)
         self.hold.load_state_dict(state["hold"])
 
