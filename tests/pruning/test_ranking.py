@@ -17,7 +17,7 @@ from asni.pruning.gradual import GradualMagnitude
 from asni.pruning.masks import count, floor_counts, keep_largest
 from asni.pruning.schedules import Step
 from asni.pruning.scores import SCORES, lamp
-from asni.recipes.recipe import Score as ScoreName
+from asni.recipes.sections import Score as ScoreName
 from tests.training.training_by_hand import two_layers, weights
 
 # Few distinct values, so that most examples are full of ties.

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from asni.cli.grouping import Group
-from asni.recipes.recipe import Overrides
+from asni.recipes.sections import Overrides
 
 RUNS = Path("runs")
 MOST_SEED = 2**32 - 1

@@ -24,7 +24,7 @@ from asni.cli.output import print_json, show
 from asni.errors import UsageError, unknown
 from asni.methods import METHODS, unused
 from asni.recipes import Recipe, load
-from asni.recipes.recipe import PRUNING_OVERRIDES
+from asni.recipes.sections import PRUNING_OVERRIDES
 from asni.runs.run import Experiment
 from asni.studies import investigation
 from asni.studies.tables import Table

@@ -19,7 +19,7 @@ from asni.pruning.reparameterised import Reparameterised
 from asni.runs import names
 
 if TYPE_CHECKING:
-    from asni.recipes.recipe import Training
+    from asni.recipes.sections import Training
     from asni.runs.run import Run
     from asni.training.trainer import Trainer
 

@@ -2,7 +2,7 @@
 
 from math import cos, pi
 
-from asni.recipes.recipe import Training
+from asni.recipes.sections import Training
 
 
 def lr_at(training: Training, epoch: int) -> float:

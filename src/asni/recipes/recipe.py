@@ -1,19 +1,16 @@
-"""Recipes: what to train and how, their validation, and variants with other settings."""
+"""Recipes: what to train and how, and variants with other settings."""
 
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from asni.errors import UsageError
 from asni.pruning.schedules import Sigmoid
 from asni.recipes.checking import checked
-
-if TYPE_CHECKING:
-    from asni.pruning.gradual import Ranking
-    from asni.pruning.layers import Layers
+from asni.recipes.sections import STRICT, Lottery, Overrides, Paper, Pruning, Training
 
 EXCLUSIVE = {
     "alpha": "sparsity",
@@ -22,191 +19,6 @@ EXCLUSIVE = {
     "lottery_rounds": "lottery_rate",
 }
 """Pairs of overrides of which a variant has one: the later one replaces the other."""
-
-STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-Epochs = Annotated[int, Field(ge=1, le=1_000_000)]
-BatchSize = Annotated[int, Field(ge=1)]
-Steps = Annotated[int, Field(ge=1, le=1_000_000_000)]
-Rate = Annotated[float, Field(gt=0)]
-Sparsity = Annotated[float, Field(gt=0, lt=1)]
-Alpha = Annotated[float, Field(gt=0)]
-Beta = Annotated[float, Field(ge=0, le=1)]
-Gamma = Annotated[float, Field(gt=0)]
-Least = Annotated[float, Field(ge=0, lt=1)]
-
-Score = Literal["magnitude", "lamp"]
-
-Floor = Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)]
-
-PruningRate = Annotated[float, Field(ge=0.001, lt=1)]
-Rounds = Annotated[int, Field(ge=1, le=10_000)]
-
-A_FRACTION = "a fraction of the prunable weights, such as 0.97"
-ALPHA = "the height of the sigmoid in percent; it sets the nonzeros, as sparsity does"
-BETA = "where the sigmoid is steepest, as a fraction of the epochs; with alpha, it moves the nonzeros"
-GAMMA = "the width of the sigmoid in epochs; with alpha, it moves the nonzeros"
-LEAST = "leave out prunings of at most this fraction of the living weights (the authors' program: 0.001)"
-RATE = "the lottery's p: the largest fraction of the living weights to prune per round, such as 0.2"
-ROUNDS = "the lottery's number of prunings, instead of a rate"
-REWIND = "the k of rewound tickets: the step of the first round to return to"
-SCORE = "the score that ranks the weights"
-FLOOR = "the minimum to keep in each layer: a fraction such as 0.01, or a whole number of weights"
-
-
-class Training(BaseModel):
-    """One round of training."""
-
-    model_config = STRICT
-
-    epochs: Epochs
-    batch_size: BatchSize
-    steps_per_epoch: Steps | None = Field(default=None, description="default: the whole training set once")
-    optimizer: Literal["adam", "adamw", "sgd"]
-    lr: Rate
-    weight_decay: float = Field(default=0.0, ge=0)
-    momentum: float = Field(default=0.0, ge=0, lt=1)
-    nesterov: bool = False
-    lr_policy: Literal["constant", "cosine"] = "constant"
-    delta: float = Field(default=0.0, ge=0, description="keeps the final rate of the cosine above 0")
-    warmup_epochs: int = Field(default=0, ge=0)
-    threads: int | None = Field(default=None, ge=1, description="CPU threads per process; default: torch's choice")
-    augment: Literal["crop-flip", "resized-crop-flip"] | None = None
-
-    @model_validator(mode="after")
-    def _belongs_together(self) -> Self:
-        if self.optimizer != "sgd" and (self.momentum or self.nesterov):
-            raise ValueError(f"momentum and nesterov require optimizer = 'sgd', not '{self.optimizer}'")
-        if self.nesterov and not self.momentum:
-            raise ValueError("nesterov = true requires a momentum above 0")
-        if self.lr_policy != "cosine" and (self.delta or self.warmup_epochs):
-            raise ValueError(f"delta and warmup_epochs require lr_policy = 'cosine', not '{self.lr_policy}'")
-        if self.warmup_epochs >= self.epochs and self.warmup_epochs:
-            raise ValueError(f"warmup_epochs = {self.warmup_epochs} must be below epochs = {self.epochs}")
-        return self
-
-
-class Pruning(BaseModel):
-    """The sigmoid schedule, given by the paper's `alpha` or by the final `sparsity`, and what is pruned."""
-
-    model_config = STRICT
-
-    alpha: Alpha | None = Field(default=None, description=ALPHA)
-    sparsity: Sparsity | None = Field(default=None, description=A_FRACTION)
-    beta: Beta = Field(default=0.5, description=BETA)
-    gamma: Gamma | None = Field(default=None, description=f"{GAMMA}; default: a tenth of the epochs")
-    least: Least = Field(default=0.0, description=LEAST)
-    epochs: Epochs | None = Field(
-        default=None, description="the epochs that alpha and gamma are for, if the training is shorter or longer"
-    )
-
-    score: Score = Field(default="magnitude", description=SCORE)
-    floor: Floor | None = Field(default=None, description=FLOOR)
-    include: list[str] | None = Field(default=None, description="patterns of the layers to prune; default: all")
-    exclude: list[str] | None = Field(default=None, description="patterns of the layers not to prune")
-
-    @model_validator(mode="after")
-    def _one_height(self) -> Self:
-        if (self.alpha is None) == (self.sparsity is None):
-            raise ValueError("set exactly one of alpha (percent) and sparsity (fraction)")
-        return self
-
-    @property
-    def layers(self) -> "Layers":
-        """Which weights are prunable, as keyword arguments of a pruner."""
-        return {"include": self.include, "exclude": self.exclude}
-
-    @property
-    def ranking(self) -> "Ranking":
-        """How the weights are ranked, as keyword arguments of a gradual pruner."""
-        return {"score": self.score, "floor": self.floor}
-
-
-class Lottery(BaseModel):
-    """The rounds of the lottery methods. The recipe's nonzeros determine the rate from the rounds, or the reverse."""
-
-    model_config = STRICT
-
-    rate: PruningRate | None = Field(default=None, description=f"{RATE}; default: 0.2")
-    rounds: Rounds | None = Field(default=None, description=ROUNDS)
-    rewind: Steps | None = Field(default=None, description=f"{REWIND}; default: 2 % of the training")
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
-        if self.rate is not None and self.rounds is not None:
-            raise ValueError("the nonzeros determine rounds from rate, and rate from rounds: set one of them")
-        return self
-
-    @property
-    def pace(self) -> dict[str, Any]:
-        """The rate or the number of rounds, whichever is set."""
-        return self.model_dump(include={"rate", "rounds"}, exclude_none=True)
-
-
-class Paper(BaseModel):
-    """The paper's numbers for this recipe: percentages as printed, sparsity over all parameters."""
-
-    model_config = STRICT
-
-    row: int | None = None
-    parameters: int | None = None
-    nonzeros: int | None = None
-    sparsity: float | None = None
-    dense: float | None = None
-    asni_1: float | None = None
-    asni_2: float | None = None
-    original: float | None = None
-
-    def accuracy(self, variant: str) -> float | None:
-        """The accuracy that the paper prints for one of its four variants, such as "asni-1"."""
-        printed: float | None = getattr(self, variant.replace("-", "_"))
-        return printed
-
-
-class Overrides(BaseModel):
-    """What a variant changes in its recipe; every training command has these options."""
-
-    model_config = STRICT
-
-    epochs: Epochs | None = Field(
-        default=None,
-        description="number of epochs; gamma scales with it, and the nonzeros stay the same unless the curve changes",
-    )
-    scale: float | None = Field(default=None, gt=0, description="multiply the epochs by this factor, such as 0.2")
-    batch_size: BatchSize | None = Field(default=None, description="images per step, over all processes")
-    lr: Rate | None = Field(default=None, description="the highest learning rate")
-    sparsity: Sparsity | None = Field(default=None, description=A_FRACTION)
-    score: Score | None = Field(default=None, description=SCORE)
-    steps_per_epoch: Steps | None = Field(default=None, description="number of steps per epoch")
-    alpha: Alpha | None = Field(default=None, description=ALPHA)
-    beta: Beta | None = Field(default=None, description=BETA)
-    gamma: Gamma | None = Field(default=None, description=GAMMA)
-    least: Least | None = Field(default=None, description=LEAST)
-    lottery_rate: PruningRate | None = Field(default=None, description=RATE)
-    lottery_rounds: Rounds | None = Field(default=None, description=ROUNDS)
-    lottery_rewind: Steps | None = Field(default=None, description=REWIND)
-
-    @model_validator(mode="after")
-    def _one_of_each(self) -> Self:
-        if self.epochs is not None and self.scale is not None:
-            raise ValueError("epochs and scale both set the length of the training: choose one")
-        if self.alpha is not None and self.sparsity is not None:
-            raise ValueError("alpha and sparsity both set the nonzeros: choose one")
-        if self.lottery_rate is not None and self.lottery_rounds is not None:
-            raise ValueError("lottery_rate and lottery_rounds both set the lottery's rounds: choose one")
-        return self
-
-    def arguments(self) -> list[str]:
-        """The overrides as command-line arguments.
-
-        >>> Overrides(epochs=10, batch_size=30).arguments()
-        ['--epochs', '10', '--batch-size', '30']
-        """
-        changes = self.model_dump(exclude_none=True)
-        return [word for key, value in changes.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-
-
-PRUNING_OVERRIDES = tuple(name for name in Overrides.model_fields if name not in (*Training.model_fields, "scale"))
 
 
 class Recipe(BaseModel):

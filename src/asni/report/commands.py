@@ -3,7 +3,7 @@
 import shlex
 
 from asni.recipes import SIZES, Recipe, load
-from asni.recipes.recipe import PRUNING_OVERRIDES
+from asni.recipes.sections import PRUNING_OVERRIDES
 from asni.report.collecting import ShownRun
 
 

@@ -8,7 +8,7 @@ from asni.datasets import info_of
 from asni.pruning.schedules import kept
 from asni.recipes import Recipe, Size
 from asni.recipes.open_points import open_points
-from asni.recipes.recipe import Training
+from asni.recipes.sections import Training
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
