@@ -26,6 +26,10 @@ class PackError(AsniError):
     """A packed file cannot be written as requested, or cannot be read because it is damaged or not a packed file."""
 
 
+class SparsityWarning(UserWarning):
+    """Something that would otherwise go wrong silently: a layer that dies, a target that is missed, lost masks."""
+
+
 def unknown(kind: str, given: str, known: Iterable[str]) -> UsageError:
     """An error that suggests the nearest known name.
 

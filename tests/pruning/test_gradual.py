@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from asni.errors import UsageError
-from asni.pruning.gradual import GradualMagnitude, update_interval
+from asni.pruning.gradual import GradualMagnitude
+from asni.pruning.length import update_interval
 from asni.pruning.schedules import Polynomial, Schedule, Sigmoid, Step
 from tests.training.training_by_hand import OPTIMIZERS, alive, small_network, train, two_layers, weights
 

@@ -1,4 +1,4 @@
-"""Which weights are pruned: all convolution and linear layers, or what the user selects."""
+"""Which weights are pruned: the matrices of layers, or what the user selects; and why the others are not."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,13 +19,13 @@ from asni.methods.rigl import SET, RigL
 from asni.methods.soft_threshold import STR
 from asni.networks import build
 from asni.pruning.hold import Hold
-from asni.pruning.layers import prunable
+from asni.pruning.layers import prunable, survey
 from asni.pruning.masks import full_masks
 from asni.pruning.pruner import Pruner
 
 
 class Language(nn.Module):
-    """Every kind of weight that is not of a convolution or linear layer, and a tied head."""
+    """An embedding with a tied head, positions of its own, attention and an LSTM."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,8 +42,103 @@ def resnet() -> nn.Module:
         return build("resnet18", (3, 32, 32), 10)
 
 
-def test_convolution_and_linear_layers_are_pruned_unless_others_are_selected() -> None:
-    assert list(prunable(Language())) == ["attention.out_proj.weight", "head.weight"]
+LSTM = ["memory.weight_ih_l0", "memory.weight_hh_l0"]
+ATTENTION = ["attention.in_proj_weight", "attention.out_proj.weight"]
+
+
+def test_matrices_of_layers_are_pruned_but_not_embeddings_nor_parameters_of_your_own() -> None:
+    assert list(prunable(Language())) == [*ATTENTION, *LSTM]
+    reasons = {each.name: each.left_out for each in survey(Language())}
+    assert reasons["embedding.weight"] == "embedding"
+    assert reasons["positions"] == "of no known layer"
+    assert reasons["memory.bias_ih_l0"] == "norm, bias or vector"
+
+
+class GraniteExperts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate_up_proj = nn.Parameter(torch.randn(4, 6, 3))
+        self.gate_up_proj_bias = nn.Parameter(torch.randn(4, 6))
+
+
+class Tokens(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.class_token = nn.Parameter(torch.randn(1, 1, 8))
+        self.norm = nn.LayerNorm((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("module", "pruned"),
+    [
+        (nn.Bilinear(2, 3, 4), ["weight"]),
+        (nn.GRU(2, 3, num_layers=2, bidirectional=True), 8),
+        (nn.LSTM(2, 4, proj_size=3), ["weight_ih_l0", "weight_hh_l0", "weight_hr_l0"]),
+        (nn.GRUCell(2, 3), ["weight_ih", "weight_hh"]),
+        (
+            nn.MultiheadAttention(4, 2, kdim=3, vdim=5, add_bias_kv=True),
+            ["q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj.weight"],
+        ),
+        (GraniteExperts(), ["gate_up_proj"]),
+        (nn.Sequential(Tokens(), nn.Linear(2, 2)), ["1.weight"]),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
+)
+def test_the_matrices_of_every_kind_of_layer_are_pruned(module: nn.Module, pruned: Any) -> None:
+    names = list(prunable(module))
+    assert names == pruned or len(names) == pruned
+
+
+def test_what_is_frozen_is_not_pruned_unless_it_is_asked_for_by_name() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model[0].requires_grad_(False)
+    assert list(prunable(model)) == ["1.weight"]
+    assert list(prunable(model, include="*")) == ["1.weight"]
+    assert list(prunable(model, include=nn.Linear)) == ["1.weight"]
+    assert list(prunable(model, include=["0", "1"])) == ["0.weight", "1.weight"]
+    model.requires_grad_(False)
+    with pytest.raises(AsniError, match=r"2 layers such as '0\.weight' are frozen.*requires_grad"):
+        prunable(model)
+
+
+def test_what_is_left_out_is_said_once_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    model = Language()
+    model.attention.out_proj.requires_grad_(False)
+    optimizer = SGD(model.parameters(), lr=0.1)
+    with caplog.at_level("INFO", "asni"):
+        ASNI(model, optimizer, sparsity=0.5, epochs=2, steps_per_epoch=4)
+        for _ in range(3):
+            optimizer.step()
+    assert caplog.messages == [
+        "ASNI prunes 132 weights in 3 layers, 51.2 % of 258 parameters; left out: 20 of no known layer (positions), "
+        "40 embedding (embedding.weight), 20 frozen (attention.out_proj.weight, attention.out_proj.bias), "
+        "46 norm, bias or vector."
+    ]
+
+
+class FullyShardedDataParallel(nn.Module):
+    """Has the name of torch's first FSDP, whose parameters are flat."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+
+
+def test_flat_shards_are_refused() -> None:
+    with pytest.raises(AsniError, match="fully_shard"):
+        prunable(FullyShardedDataParallel())
+
+
+def test_integers_cannot_be_pruned() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model[0].weight = nn.Parameter(torch.ones(2, 2, dtype=torch.uint8), requires_grad=False)
+    assert list(prunable(model)) == ["1.weight"]
+    assert survey(model)[0].left_out == "not floating point"
+
+
+def test_a_model_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"model.*Module.*list"):
+        prunable([nn.Linear(2, 2)])  # type: ignore[arg-type]
 
 
 def test_a_name_stands_for_a_layer_and_a_pattern_for_many() -> None:
@@ -68,7 +163,7 @@ def test_any_weight_of_two_dimensions_can_be_included() -> None:
 
 
 def test_a_type_stands_for_what_a_module_of_it_holds() -> None:
-    assert list(prunable(Language(), exclude=nn.MultiheadAttention)) == ["head.weight"]
+    assert list(prunable(Language(), exclude=nn.MultiheadAttention)) == LSTM
 
 
 def test_a_function_sees_the_name_and_the_module() -> None:
@@ -81,7 +176,9 @@ def test_a_function_sees_the_name_and_the_module() -> None:
 
 @pytest.mark.parametrize("name", ["embedding", "head", "head.weight"])
 def test_a_tied_weight_is_excluded_under_any_of_its_names(name: str) -> None:
-    assert list(prunable(Language(), exclude=name)) == ["attention.out_proj.weight"]
+    everything = ["embedding", "attention"]
+    assert list(prunable(Language(), include=everything)) == ["embedding.weight", *ATTENTION]
+    assert list(prunable(Language(), include=everything, exclude=name)) == ATTENTION
 
 
 @pytest.mark.parametrize("where", ["include", "exclude"])
@@ -100,8 +197,8 @@ def test_what_selects_nothing_is_refused(nothing: Any) -> None:
 
 def test_a_module_itself_and_an_iterator_select_too() -> None:
     model = Language()
-    assert list(prunable(model, exclude=model.attention)) == ["head.weight"]
-    assert list(prunable(model, exclude=(name for name in ["attention"]))) == ["head.weight"]
+    assert list(prunable(model, exclude=model.attention)) == LSTM
+    assert list(prunable(model, exclude=(name for name in ["attention"]))) == LSTM
 
 
 def test_the_other_matrices_of_a_linear_layer_can_be_included() -> None:

@@ -25,6 +25,9 @@ def network() -> tuple[nn.Module, Tensor, Tensor]:
     return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)), torch.randn(9, 4), torch.randn(9, 2)
 
 
+ends_early = pytest.mark.filterwarnings("ignore:Continuous ended after step 3 of")
+
+
 @pytest.mark.parametrize("earlier_steps", [0, 3])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_step_is_the_step_that_autograd_makes_of_the_folded_formula(method: str, earlier_steps: int) -> None:
@@ -71,6 +74,7 @@ def test_the_layers_always_hold_the_folded_weights(method: str, optimizer_name: 
     train(model, optimizer, range(20), look)
 
 
+@ends_early
 @pytest.mark.parametrize("method", METHODS)
 def test_detached_it_leaves_the_optimiser_and_the_folded_network_behind(method: str) -> None:
     model = small_network()
@@ -87,6 +91,7 @@ def test_detached_it_leaves_the_optimiser_and_the_folded_network_behind(method: 
     train(model, optimizer, range(3, 6))
 
 
+@ends_early
 @pytest.mark.parametrize("method", METHODS)
 def test_it_finds_its_scores_among_groups_that_are_as_long(method: str) -> None:
     model = nn.Sequential(nn.Linear(6, 8, bias=False), nn.Linear(8, 2, bias=False))
@@ -129,6 +134,7 @@ def test_a_layer_without_a_gradient_keeps_its_score(method: str) -> None:
     assert not torch.equal(pruner.scores["2.weight"], before["2.weight"])
 
 
+@ends_early
 @pytest.mark.parametrize("method", METHODS)
 def test_after_it_is_detached_a_scheduler_continues(method: str) -> None:
     model = small_network()

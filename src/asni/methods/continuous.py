@@ -13,12 +13,14 @@ from torch import Tensor, nn
 
 from asni.errors import UsageError
 from asni.methods.one_round import one_round
-from asni.pruning.gradual import require_sparsity, total_steps, update_interval
+from asni.pruning.gradual import require_sparsity
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
-from asni.pruning.masks import Masks, full_masks, keep_largest, weight_count
+from asni.pruning.length import length, update_interval
+from asni.pruning.masks import Masks, full_masks, keep_largest, weights_to_keep
+from asni.pruning.messages import say
+from asni.pruning.optimizers import unwrapped
 from asni.pruning.reparameterised import Reparameterised
-from asni.pruning.schedules import kept
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
@@ -55,8 +57,9 @@ class Continuous(Reparameterised):
         optimizer: torch.optim.Optimizer,
         *,
         sparsity: float,
-        epochs: int,
-        steps_per_epoch: int,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        total_steps: int | None = None,
         start: float = 0.0,
         penalty: float = 1e-8,
         search: float = 0.5,
@@ -71,20 +74,30 @@ class Continuous(Reparameterised):
             raise UsageError(f"start, the initial value of s, must be from -{FARTHEST:g} to {FARTHEST:g}, not {start}.")
         if not 0 <= penalty < math.inf:
             raise UsageError(f"penalty must be a finite number from 0 up, not {penalty}.")
-        steps = total_steps(epochs, steps_per_epoch)
-        weights = trained_by(optimizer, prunable(model, **layers))
-        self.keep = kept(weight_count(weights), sparsity)
+        whole = length(epochs, steps_per_epoch, total_steps)
+        weights = trained_by(unwrapped(optimizer), prunable(model, **layers))
+        self.keep = weights_to_keep(weights, sparsity)
         self.penalty = penalty
         self.scaling = 1 + math.exp(-start)
-        self.every = update_interval(steps)
-        self.searching = min(max(1, round(search * steps / self.every)), steps // self.every)
-        super().__init__(optimizer, weights, {name: torch.full_like(w, start) for name, w in weights.items()})
-        self.hold = Hold(model, optimizer, full_masks(weights))
+        self.every = update_interval(whole.steps)
+        self.searching = min(max(1, round(search * whole.steps / self.every)), whole.steps // self.every)
+        self.hard_from = self.searching * self.every
+        scores = {name: torch.full_like(w, start) for name, w in weights.items()}
+        super().__init__(model, optimizer, weights, scores, target=self.keep, length=whole)
+        self.layers = layers
+        self.settings = {
+            "sparsity": sparsity,
+            "steps": whole.steps,
+            "start": start,
+            "penalty": penalty,
+            "search": search,
+        }
+        self.hold = _Chosen(model, optimizer, full_masks(weights))
 
     @property
     def soft(self) -> bool:
         """Whether the gates are still soft, so that the layers hold gated weights."""
-        return self.steps < self.searching * self.every
+        return self.steps < self.hard_from
 
     @property
     def temperature(self) -> float:
@@ -120,27 +133,50 @@ class Continuous(Reparameterised):
         if self.soft:
             super().settle()
 
+    def mask_gradients(self) -> None:
+        self.hold.mask_gradients()
+
     def after_step(self) -> None:
         super().after_step()
-        if self.steps == self.searching * self.every:
-            self.hold.masks = keep_largest(self.scores, self.keep, by=lambda score: score)
+        if self.steps == self.hard_from:
+            self._harden()
         elif self.steps % self.every == 0:
             self.fold()
 
+    @torch.no_grad()
+    def finish(self) -> None:
+        if self.soft:
+            self.hard_from = self.steps
+            self._harden()
+            say(
+                f"Continuous finished after step {self.steps:,} of {self._ending.total_steps:,}: its gates became hard "
+                f"at once and leave {self.keep:,} of {self._ending.weights:,} weights."
+            )
+
+    def _harden(self) -> None:
+        self.hold.masks = keep_largest(self.scores, self.keep, by=lambda score: score)
+        self._ending.alive = self.keep
+
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "scaling": self.scaling, "hold": self.hold.state_dict()}
+        return {**super().state_dict(), "hard_from": self.hard_from, "hold": self.hold.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if state.get("scaling") != self.scaling:
-            raise UsageError(
-                "the checkpoint has other gates, from another start or version. Train again from the start."
-            )
+        self._require_own(state)
+        self.hard_from = state["hard_from"]
         super().load_state_dict(state)
         self.hold.load_state_dict(state["hold"])
+        self._ending.alive = self._ending.weights if self.soft else self.keep
 
     def detach(self) -> None:
         super().detach()
         self.hold.detach()
+
+
+class _Chosen(Hold):
+    """Holds what the gates select; `Continuous` speaks for it."""
+
+    def begin(self) -> None:
+        pass
 
 
 def continuous(trainer: "Trainer") -> "Run":

@@ -23,7 +23,10 @@ from torch import Tensor, nn
 
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
-from asni.pruning.masks import Masks, count, full_masks, keep_largest
+from asni.pruning.length import length
+from asni.pruning.masks import Masks, count, full_masks, keep_largest, share_of_zeros
+from asni.pruning.messages import say
+from asni.pruning.optimizers import unwrapped
 from asni.pruning.schedules import last_pruning
 
 if TYPE_CHECKING:
@@ -46,12 +49,20 @@ class EarlyBird(Hold):
         patience: int = 5,
         **layers: Unpack[Layers],
     ):
-        super().__init__(model, optimizer, full_masks(trained_by(optimizer, prunable(model, **layers))))
+        whole = length(epochs, steps_per_epoch)
+        weights = trained_by(unwrapped(optimizer), prunable(model, **layers))
+        super().__init__(model, optimizer, full_masks(weights), target=keep, length=whole)
+        self.layers = layers
         self.keep, self.epochs, self.steps_per_epoch = keep, epochs, steps_per_epoch
         self.threshold, self.patience = threshold, patience
         self.candidate: Masks | None = None
         self.distances: list[float] = []
         self.chosen = False
+        self.settings = {"keep": keep, "steps": whole.steps, "threshold": threshold, "patience": patience}
+
+    def begin(self) -> None:
+        super().begin()
+        self.warn_if_pruned_before(share_of_zeros(self.weights))
 
     def after_step(self) -> None:
         super().after_step()
@@ -67,6 +78,13 @@ class EarlyBird(Hold):
         if stable or epoch == last_pruning(self.epochs):
             self.masks = self.candidate
             self.chosen = True
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        if not self.chosen:
+            self.masks = keep_largest(self.weights, self.keep)
+            self.chosen = True
+            say(f"EarlyBird finished after step {self.steps:,}: its mask was not stable, and is drawn now.")
 
     def state_dict(self) -> dict[str, Any]:
         own = {"candidate": self.candidate, "distances": self.distances, "chosen": self.chosen}

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from asni.methods.one_round import one_round
-from asni.pruning.gradual import GradualMagnitude, Ranking, total_steps, update_interval
+from asni.pruning.gradual import GradualMagnitude, Ranking
+from asni.pruning.length import length, update_interval
 from asni.pruning.schedules import Polynomial
 
 if TYPE_CHECKING:
@@ -36,20 +37,21 @@ class GMP(GradualMagnitude):
         optimizer: torch.optim.Optimizer,
         *,
         sparsity: float,
-        epochs: int,
-        steps_per_epoch: int,
         begin: float = 0.2,
         end: float = 0.8,
         every: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        total_steps: int | None = None,
         **ranking: Unpack[Ranking],
     ):
-        steps = total_steps(epochs, steps_per_epoch)
+        whole = length(epochs, steps_per_epoch, total_steps)
         super().__init__(
             model,
             optimizer,
             schedule=Polynomial(sparsity, 3, begin, end),
-            steps=steps,
-            every=update_interval(steps) if every is None else every,
+            steps=whole,
+            every=update_interval(whole.steps) if every is None else every,
             **ranking,
         )
 

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from asni.methods.one_round import one_round
-from asni.pruning.gradual import GradualMagnitude, Ranking, total_steps, update_interval
+from asni.pruning.gradual import GradualMagnitude, Ranking
+from asni.pruning.length import length, update_interval
 from asni.pruning.schedules import Step
 
 if TYPE_CHECKING:
@@ -36,14 +37,15 @@ class Magnitude(GradualMagnitude):
         optimizer: torch.optim.Optimizer,
         *,
         sparsity: float,
-        epochs: int,
-        steps_per_epoch: int,
         at: float = 0.5,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        total_steps: int | None = None,
         **ranking: Unpack[Ranking],
     ):
-        steps = total_steps(epochs, steps_per_epoch)
-        schedule, every = Step(sparsity, at), update_interval(steps)
-        super().__init__(model, optimizer, schedule=schedule, steps=steps, every=every, **ranking)
+        whole = length(epochs, steps_per_epoch, total_steps)
+        schedule, every = Step(sparsity, at), update_interval(whole.steps)
+        super().__init__(model, optimizer, schedule=schedule, steps=whole, every=every, **ranking)
 
 
 def magnitude(trainer: "Trainer") -> "Run":

@@ -6,6 +6,7 @@ the places that SET grows at random; ERK within 2 weights per layer (tests/metho
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Unpack
 
 import numpy as np
@@ -14,12 +15,13 @@ from torch import Tensor, nn
 
 from asni.errors import UsageError
 from asni.methods.one_round import one_round
-from asni.pruning.gradual import require_sparsity, total_steps, update_interval
+from asni.pruning.gradual import described, require_sparsity
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.layerwise import Distribution, erk, random_masks, random_scores, uniform
-from asni.pruning.masks import keep_largest, weight_count
-from asni.pruning.schedules import kept
+from asni.pruning.length import length, update_interval
+from asni.pruning.masks import Masks, count, keep_largest, share_of_zeros, weights_to_keep
+from asni.pruning.optimizers import unwrapped
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
@@ -45,8 +47,9 @@ class DropAndGrow(Hold):
         optimizer: torch.optim.Optimizer,
         *,
         sparsity: float,
-        epochs: int,
-        steps_per_epoch: int,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        total_steps: int | None = None,
         distribution: Distribution = erk,
         drop: float = 0.3,
         until: float = 0.75,
@@ -59,15 +62,34 @@ class DropAndGrow(Hold):
             raise UsageError(f"drop ({drop}) and until ({until}) must be fractions from 0 to 1.")
         if every is not None and every < self.shortest:
             raise UsageError(f"every, the steps between two updates, must be at least {self.shortest}, not {every}.")
-        steps = total_steps(epochs, steps_per_epoch)
-        weights = trained_by(optimizer, prunable(model, **layers))
-        keep = kept(weight_count(weights), sparsity)
+        whole = length(epochs, steps_per_epoch, total_steps)
+        weights = trained_by(unwrapped(optimizer), prunable(model, **layers))
+        keep = weights_to_keep(weights, sparsity)
         counts = distribution({name: weight.shape for name, weight in weights.items()}, keep)
-        super().__init__(model, optimizer, random_masks(weights, counts, seed))
-        self.every = max(self.shortest, update_interval(steps)) if every is None else every
-        self.end = until * steps
+        self._zeros_at_start = share_of_zeros(weights)
+        super().__init__(model, optimizer, start_masks(weights, counts, seed), target=keep, length=whole)
+        self.layers = layers
+        self.every = max(self.shortest, update_interval(whole.steps)) if every is None else every
+        self.end = until * whole.steps
         self.drop = drop
         self.seed = seed
+        self.settings = {
+            "sparsity": sparsity,
+            "steps": whole.steps,
+            "every": self.every,
+            "distribution": described(distribution),
+            "drop": drop,
+            "until": until,
+            "seed": seed,
+        }
+
+    def begin(self) -> None:
+        super().begin()
+        living = {
+            name: weight.detach()[mask]
+            for (name, weight), mask in zip(self.weights.items(), self.masks.values(), strict=True)
+        }
+        self.warn_if_pruned_before(max(self._zeros_at_start, share_of_zeros(living)))
 
     @property
     def update_is_due(self) -> bool:
@@ -92,6 +114,21 @@ class DropAndGrow(Hold):
         """The scores of a layer's weights for growth; the largest magnitudes grow."""
 
 
+def start_masks(weights: Mapping[str, Tensor], counts: Mapping[str, int], seed: int) -> Masks:
+    """Random masks; in a layer that is already as sparse as wanted, none of the living weights is killed.
+
+    So a pruner may be created before or after a checkpoint is loaded into the model.
+    """
+    masks = random_masks(weights, counts, seed)
+    for name, weight in weights.items():
+        nonzero = weight.detach() != 0
+        if 0 < (alive := int(nonzero.sum())) <= counts[name]:
+            others = {name: masks[name] & ~nonzero}
+            more = min(counts[name] - alive, count(others))
+            masks[name] = nonzero | keep_largest({name: others[name].float()}, more, within=others)[name]
+    return masks
+
+
 class RigL(DropAndGrow):
     """Grows the weights with the largest dense gradients (see `DropAndGrow` for the rest).
 
@@ -107,6 +144,11 @@ class RigL(DropAndGrow):
 
     # The update replaces the step, so an update in every step would leave no step to train.
     shortest = 2
+
+    def mask_gradients(self) -> None:
+        # The next update ranks dense gradients.
+        if not self.update_is_due:
+            super().mask_gradients()
 
     def before_step(self) -> None:
         if self.update_is_due and not self.step_is_skipped:

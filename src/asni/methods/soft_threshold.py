@@ -15,6 +15,7 @@ from asni.errors import UsageError
 from asni.methods.search import search
 from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.masks import Masks, count, nonzero_masks
+from asni.pruning.optimizers import unwrapped
 from asni.pruning.reparameterised import Reparameterised
 from asni.runs import names
 
@@ -67,10 +68,13 @@ class STR(Reparameterised):
                 raise UsageError(f"{name} must be a finite number from 0 up, not {rate}.")
         if not -math.inf < start < 0:
             raise UsageError(f"start, the initial value of s, must be a finite number below 0, not {start}.")
+        optimizer = unwrapped(optimizer)
         weights = trained_by(optimizer, prunable(model, **layers))
         self._params = [group["params"] for group in optimizer.param_groups]
-        super().__init__(optimizer, weights, {name: w.detach().new_tensor(start) for name, w in weights.items()})
+        super().__init__(model, optimizer, weights, {name: w.detach().new_tensor(start) for name, w in weights.items()})
+        self.layers = layers
         self.decay, self.threshold_decay = decay, threshold_decay
+        self.settings = {"decay": decay, "threshold_decay": threshold_decay, "start": start}
         self.by_sgd = isinstance(optimizer, torch.optim.SGD)
         for group in self.score_groups:
             group["weight_decay"] = threshold_decay if self.by_sgd else 0.0
@@ -91,6 +95,11 @@ class STR(Reparameterised):
     @property
     def masks(self) -> Masks:
         return nonzero_masks(self.weights)
+
+    def mask_gradients(self) -> None:
+        for weight in self.weights.values():
+            if weight.grad is not None:
+                weight.grad.masked_fill_(weight == 0, 0.0)
 
     def before_step(self) -> None:
         super().before_step()

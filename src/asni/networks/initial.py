@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from asni.pruning.layers import PRUNABLE_LAYERS
+from asni.pruning.layers import CONVOLUTION_AND_LINEAR
 
 NORM_LAYERS = (
     nn.BatchNorm1d,
@@ -29,7 +29,7 @@ def initialise(model: nn.Module) -> None:
     (True, 0.0)
     """
     for module in model.modules():
-        if isinstance(module, PRUNABLE_LAYERS):
+        if isinstance(module, CONVOLUTION_AND_LINEAR):
             nn.init.kaiming_normal_(module.weight, mode="fan_in", nonlinearity="relu")
     reset_biases_and_norms(model)
 

@@ -8,9 +8,24 @@ from torch import nn
 from asni.errors import UsageError
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
-from asni.pruning.masks import count, full_masks, keep_largest, weight_count, weights_to_keep
+from asni.pruning.length import Length, length
+from asni.pruning.masks import (
+    Masks,
+    count,
+    full_masks,
+    keep_largest,
+    nearly_empty,
+    share_of_zeros,
+    weight_count,
+    weights_to_keep,
+)
+from asni.pruning.messages import say, warn
+from asni.pruning.optimizers import unwrapped
 from asni.pruning.schedules import Schedule, kept
 from asni.pruning.scores import Score, magnitude, score_function, scored
+
+HOPELESSLY_SMALL = 5
+"""A layer dies if the threshold is this many times its root mean square: one normal value in a million is larger."""
 
 
 class Ranking(Layers, total=False):
@@ -21,7 +36,7 @@ class Ranking(Layers, total=False):
 
 
 class GradualMagnitude(Hold):
-    """Prunes to the schedule's sparsity every `every` steps of a training of `steps` steps.
+    """Prunes to the schedule's sparsity every `every` steps of a training of `steps` optimiser steps.
 
     `every` steps count as one epoch of the schedule. Weights are ranked globally, over all layers. A pruned weight
     never comes back. The last pruning leaves exactly `round(prunable * (1 - final))` weights. Options of all gradual
@@ -48,27 +63,37 @@ class GradualMagnitude(Hold):
         optimizer: torch.optim.Optimizer,
         *,
         schedule: Schedule,
-        steps: int,
+        steps: int | Length,
         every: int,
         score: str | Score = "magnitude",
         floor: float | None = None,
         **layers: Unpack[Layers],
     ):
-        if not 1 <= every <= steps:
-            raise UsageError(f"every must be from 1 to the {steps} steps of the training, not {every}.")
-        self.prunings = steps // every
-        final = schedule(self.prunings - 1, self.prunings)
-        require_sparsity(final)
+        whole = steps if isinstance(steps, Length) else length(total_steps=steps)
+        if not 1 <= every <= whole.steps:
+            raise UsageError(f"every must be from 1 to the {whole.steps} steps of the training, not {every}.")
+        self.prunings = whole.steps // every
+        self.final = schedule(self.prunings - 1, self.prunings)
+        require_sparsity(self.final)
         self.score = score_function(score)
-        weights = trained_by(optimizer, prunable(model, **layers))
-        weights_to_keep(weights, final, floor)
-        super().__init__(model, optimizer, full_masks(weights))
-        self.schedule, self.floor = schedule, floor
-        self.total_steps, self.every = steps, every
+        weights = trained_by(unwrapped(optimizer), prunable(model, **layers))
+        target = weights_to_keep(weights, self.final, floor)
+        super().__init__(model, optimizer, full_masks(weights), target=target, length=whole)
+        self.layers = layers
+        self.schedule, self.every, self.floor = schedule, every, floor
+        self.settings = {
+            "sparsity": self.final,
+            "steps": whole.steps,
+            "every": every,
+            "schedule": described(schedule),
+            "score": described(self.score),
+            "floor": floor,
+        }
 
-    @property
-    def progress(self) -> str:
-        return f"step {self.steps:,}/{self.total_steps:,}"
+    def begin(self) -> None:
+        super().begin()
+        self.warn_if_pruned_before(share_of_zeros(self.weights))
+        self._warn_of_layers_that_will_die()
 
     def after_step(self) -> None:
         super().after_step()
@@ -76,37 +101,57 @@ class GradualMagnitude(Hold):
         if between == 0:
             self.prune(self.schedule(done - 1, self.prunings))
 
+    @torch.no_grad()
+    def finish(self) -> None:
+        assert self.target is not None
+        before = count(self.masks)
+        if before > self.target:
+            self.prune(self.final)
+            say(
+                f"{type(self).__name__} finished after step {self.steps:,} of {self._ending.total_steps:,}: pruned at "
+                f"once from {before:,} to {self.target:,} of {self._ending.weights:,} weights."
+            )
+
     def prune(self, sparsity: float) -> None:
         """Prune to `sparsity` by one global threshold; does nothing if the network is already that sparse."""
         keep = kept(weight_count(self.weights), sparsity)
         masks = self.masks
         if keep < count(masks):
-            # Magnitudes are taken layer by layer, without a copy of all weights.
-            scores, by = (
-                (self.weights, torch.abs)
-                if self.score is magnitude
-                else (scored(self.weights, self.score), torch.positive)
+            self.masks = self._largest(keep, masks)
+
+    def _largest(self, keep: int, within: Masks | None) -> Masks:
+        # Magnitudes are taken layer by layer, without a copy of all weights.
+        scores, by = (
+            (self.weights, torch.abs) if self.score is magnitude else (scored(self.weights, self.score), torch.positive)
+        )
+        return keep_largest(scores, keep, within=within, by=by, floor=self.floor)
+
+    def _warn_of_layers_that_will_die(self) -> None:
+        """Warn if the layers' scales differ so much that training will hardly make up for it."""
+        if self.score is not magnitude or self.floor:
+            return
+        assert self.target is not None
+        masks = self._largest(self.target, None)
+        kept_weights = [weight[masks[name]] for name, weight in self.weights.items() if masks[name].any()]
+        lowest = min(float(weight.abs().min()) for weight in kept_weights)
+        scale = {name: float(weight.float().square().mean().sqrt()) for name, weight in self.weights.items()}
+        dying = [name for name in nearly_empty(masks) if lowest > HOPELESSLY_SMALL * scale[name] > 0]
+        if dying:
+            largest = max(scale, key=lambda name: scale[name])
+            warn(
+                f"a sparsity of {self.final:g} will leave {len(dying)} of {len(scale)} layers, such as '{dying[0]}', "
+                f"nearly empty: its weights are about {scale[dying[0]]:.2g}, those of '{largest}' "
+                f"{scale[largest]:.2g}, and one threshold ranks them all. "
+                'Rank with score="lamp", keep some of each layer with floor=0.01, or '
+                f"exclude='{largest}'."
             )
-            self.masks = keep_largest(scores, keep, within=masks, by=by, floor=self.floor)
+
+
+def described(function: object) -> str:
+    """A schedule or a score as text that is the same in every process."""
+    return getattr(function, "__qualname__", None) or repr(function)
 
 
 def require_sparsity(sparsity: float) -> None:
-    if not 0 < sparsity < 1:
+    if not (isinstance(sparsity, int | float) and 0 < sparsity < 1):
         raise UsageError(f"sparsity must be a fraction above 0 and below 1, not {sparsity}.")
-
-
-def total_steps(epochs: int, steps_per_epoch: int) -> int:
-    for name, number in (("epochs", epochs), ("steps_per_epoch", steps_per_epoch)):
-        # The step count would never equal a fractional number, and nothing would be pruned.
-        if number < 1 or number != int(number):
-            raise UsageError(f"{name} must be a whole number and at least 1, not {number}.")
-    return epochs * steps_per_epoch
-
-
-def update_interval(steps: int) -> int:
-    """Steps between two updates: 100, as published, or a fiftieth of a training shorter than 5,000 steps.
-
-    >>> update_interval(50_000), update_interval(1_160), update_interval(10)
-    (100, 23, 1)
-    """
-    return min(100, max(1, steps // 50))

@@ -7,19 +7,29 @@ import torch
 from torch import Tensor, nn
 
 from asni.errors import UsageError
-from asni.pruning.layers import Layers, prunable, trained_by
+from asni.pruning.layers import Layers, plain, prunable, survey, trained_by
+from asni.pruning.length import Length
 from asni.pruning.masks import (
     Masks,
+    count,
+    nearly_empty,
     nonzero_masks,
+    renamed,
     require_fitting,
     require_same_on_every_rank,
+    share_of_zeros,
     weight_count,
     weights_of,
 )
+from asni.pruning.messages import warn
+from asni.pruning.optimizers import unwrapped
 from asni.pruning.pruner import Pruner
 
 # These optimisers keep a weight and its state at zero while its gradient and state are zero.
 ZERO_GRADIENT_HOLDS = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
+
+LOOKS_PRUNED = 0.001
+"""The fraction of zeros above which a network was pruned before: initial values and rounding give next to none."""
 
 
 class Hold(Pruner):
@@ -43,15 +53,25 @@ class Hold(Pruner):
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         masks: Mapping[str, Tensor] | None = None,
+        *,
+        target: int | None = None,
+        length: Length | None = None,
         **layers: Unpack[Layers],
     ):
         if masks is not None and layers:
             raise UsageError("masks already select the weights to hold: leave out include and exclude, or the masks.")
-        held = prunable(model, **layers) if masks is None else weights_of(model, masks)
-        super().__init__(optimizer, trained_by(optimizer, held))
+        if masks is None:
+            held = prunable(model, **layers)
+        else:
+            masks = renamed(masks, dict(model.named_parameters(remove_duplicate=False)))
+            held = weights_of(model, masks)
+        super().__init__(model, optimizer, trained_by(unwrapped(optimizer), held), target=target, length=length)
+        self.layers = layers
         self._of_other_optimizers = held.keys() - self.weights.keys()
-        self._hooks.append(optimizer.register_load_state_dict_post_hook(self._forget_versions))
-        self.masks = nonzero_masks(self.weights) if masks is None else dict(masks)
+        self._holds_zeros = masks is None
+        self._told_nearly_empty: set[str] = set()
+        self._hooks.append(self.optimizer.register_load_state_dict_post_hook(self._forget_versions))
+        self.masks = nonzero_masks(self.weights) if masks is None else masks
 
     @property
     def masks(self) -> Masks:
@@ -60,26 +80,39 @@ class Hold(Pruner):
 
     @masks.setter
     def masks(self, masks: Masks) -> None:
-        own = {name: mask for name, mask in masks.items() if name not in self._of_other_optimizers}
+        named = renamed(masks, self.weights)
+        own = {name: mask for name, mask in named.items() if name not in self._of_other_optimizers}
         require_fitting(own, self.weights)
         require_same_on_every_rank(own)
         widths = mask_bytes(self.weights)
         self._bits = {name: _as_bits(own[name], weight, widths[name]) for name, weight in self.weights.items()}
-        self._dense = all(bool(mask.all()) for mask in own.values())
+        self._ending.alive = count(own)
+        self._dense = self._ending.alive == self._ending.weights
         self._zero_weights_and_state()
+        self._warn_of_nearly_empty(own)
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "masks": self.masks}
+        return {**super().state_dict(), "masks": {plain(name): mask for name, mask in self.masks.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self.masks = state["masks"]
+
+    def begin(self) -> None:
+        super().begin()
+        if self._holds_zeros:
+            self._warn_of_zeros_not_held()
 
     def before_step(self) -> None:
         if self._dense:
             return
         if self._versions != self._versions_now():
             self._zero_weights_and_state()
+        self.mask_gradients()
+
+    def mask_gradients(self) -> None:
+        if self._dense:
+            return
         for name, bits in self._bits.items():
             gradient = self.weights[name].grad
             if gradient is not None:
@@ -90,6 +123,34 @@ class Hold(Pruner):
             self._versions = self._versions_now()
         else:
             self._zero_weights_and_state()
+
+    def warn_if_pruned_before(self, share: float) -> None:
+        """Warn that a pruner starts from a sparse network, whose zeros it does not hold."""
+        if share >= LOOKS_PRUNED:
+            warn(
+                f"{share:.1%} of the weights are already zero, but {type(self).__name__} is at step 0, so they may "
+                "grow again. To resume, load the pruner's state_dict; to keep the zeros, use asni.Hold."
+            )
+
+    def _warn_of_nearly_empty(self, masks: Masks) -> None:
+        new = [name for name in nearly_empty(masks) if name not in self._told_nearly_empty]
+        self._told_nearly_empty.update(new)
+        if new:
+            listed = ", ".join(f"'{name}' ({int(masks[name].sum()):,} of {masks[name].numel():,})" for name in new[:3])
+            more = f" and {len(new) - 3} more layers" * (len(new) > 3)
+            warn(
+                f"almost no signal passes through {listed}{more}: few of their weights are left. Keep some of each "
+                'layer with floor=0.01, rank with score="lamp", or leave the layers out with exclude=.'
+            )
+
+    def _warn_of_zeros_not_held(self) -> None:
+        for each in survey(self.model, **self.layers):
+            share = share_of_zeros({each.name: each.parameter}) if each.parameter.ndim >= 2 else 0.0
+            if each.left_out and share >= 0.1:
+                warn(
+                    f"{share:.1%} of '{each.name}' is zero, but Hold does not hold it ({each.left_out}). "
+                    "If it was pruned, pass its masks, or include= as you did to prune it."
+                )
 
     def _versions_now(self) -> list[int]:
         """Torch's write counters of the weights: an unexpected value means that other code wrote them."""

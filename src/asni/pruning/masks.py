@@ -2,7 +2,7 @@
 
 import math
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from asni.errors import AsniError, UsageError
+from asni.pruning.layers import plain
 from asni.pruning.schedules import kept
 
 Masks = dict[str, Tensor]
@@ -26,6 +27,16 @@ def nonzero_masks(weights: Mapping[str, Tensor]) -> Masks:
     return {name: weight.detach() != 0 for name, weight in weights.items()}
 
 
+def renamed(masks: Mapping[str, Tensor], names: Iterable[str]) -> Masks:
+    """The masks under these names, which may differ by what wrappers such as DDP and torch.compile put into names.
+
+    >>> list(renamed({"_orig_mod.head.weight": torch.ones(2)}, ["module.head.weight"]))
+    ['module.head.weight']
+    """
+    known = {plain(name): name for name in names}
+    return {known.get(plain(name), name): mask for name, mask in masks.items()}
+
+
 def weights_of(model: nn.Module, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights that `masks` apply to; raises an error if the masks do not fit the model."""
     known = dict(model.named_parameters(remove_duplicate=False))
@@ -37,15 +48,17 @@ def weights_of(model: nn.Module, masks: Mapping[str, Tensor]) -> dict[str, Tenso
 def require_fitting(masks: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
     """Raise an error that names the first layer in which masks and weights differ."""
     for name in [*weights, *masks]:
-        here, there = (_shape(tensors.get(name)) for tensors in (weights, masks))
+        here, there = (shape_of(tensors.get(name)) for tensors in (weights, masks))
         if here != there:
             raise AsniError(
                 f"the masks do not fit the network: layer '{name}' is {here} in the network and {there} in the masks."
             )
 
 
-def _shape(tensor: Tensor | None) -> str:
-    return "missing" if tensor is None else "x".join(map(str, tensor.shape))
+def shape_of(value: Tensor | Sequence[int] | None) -> str:
+    """The shape of a tensor, or a shape itself, as text."""
+    shape = value.shape if isinstance(value, Tensor) else value
+    return "missing" if shape is None else "x".join(map(str, shape))
 
 
 def weight_count(weights: Mapping[str, Tensor]) -> int:
@@ -65,6 +78,17 @@ def nearly_empty(masks: Mapping[str, Tensor]) -> list[str]:
     ['a']
     """
     return [name for name, mask in masks.items() if mask.numel() and 10 * int(mask.sum()) < len(mask)]
+
+
+def share_of_zeros(weights: Mapping[str, Tensor]) -> float:
+    """The fraction of zeros in a network that was pruned before; a layer of zeros alone is an initial value.
+
+    >>> share_of_zeros({"pruned": torch.tensor([1.0, 0.0]), "gate": torch.zeros(6), "dense": torch.ones(2)})
+    0.1
+    """
+    zeros = {name: weight.numel() - int(torch.count_nonzero(weight)) for name, weight in weights.items()}
+    partly = sum(number for name, number in zeros.items() if number < weights[name].numel())
+    return partly / max(weight_count(weights), 1)
 
 
 def keep_largest(

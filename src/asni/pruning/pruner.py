@@ -1,15 +1,24 @@
 """The base class of pruners: hooks that run before and after each optimiser step."""
 
 import sys
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from asni.pruning.masks import Masks, count, weight_count
+from asni.errors import AsniError, UsageError
+from asni.pruning.accumulation import BackwardPasses
+from asni.pruning.ending import Ending, percent
+from asni.pruning.layers import Layers, plain, survey
+from asni.pruning.length import Length
+from asni.pruning.masks import Masks, count, shape_of, weight_count, weights_of
+from asni.pruning.messages import say, warn
+from asni.pruning.optimizers import calls_parent_step, trained_count, unwrapped
+from asni.pruning.overview import overview
 
 # The code of the wrapper that torch puts around the `step` of every optimiser class to call the hooks.
 HOOKED_STEP = Optimizer.profile_hook_step(Optimizer.step).__code__
@@ -18,28 +27,59 @@ HOOKED_STEP = Optimizer.profile_hook_step(Optimizer.step).__code__
 class Pruner(ABC):
     """Prunes through optimiser hooks, so that the training loop does not change.
 
-    It prunes `weights`, a subset of the optimiser's parameters, and does not touch the others.
+    It prunes `weights`, a subset of the optimiser's parameters, and does not touch the others. As a context manager, it
+    calls `finish` at the end of the block.
     """
 
-    def __init__(self, optimizer: Optimizer, weights: Mapping[str, Tensor]):
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        weights: Mapping[str, Tensor],
+        *,
+        target: int | None = None,
+        length: Length | None = None,
+    ):
+        self.model, self.optimizer = model, unwrapped(optimizer)
         self.weights = dict(weights)
-        self.optimizer = optimizer
+        self.target, self.length = target, length
+        self.layers: Layers = {}
+        self.settings: dict[str, Any] = {}
         self.steps = 0
+        total = weight_count(self.weights)
+        self._ending = Ending(type(self).__name__, total, total, target, None if length is None else length.steps)
+        weakref.finalize(self, self._ending.dropped)
+        self._begun = False
+        self._may_nest = calls_parent_step(self.optimizer)
+        self._trained = trained_count(self.optimizer)
+        self._passes = None
+        if length is not None and not length.counted_by_user:
+            self._passes = BackwardPasses(next(iter(self.weights.values())))
         self._hooks = [
-            optimizer.register_step_pre_hook(self._before_step),
-            optimizer.register_step_post_hook(self._after_step),
+            self.optimizer.register_step_pre_hook(self._before_step),
+            self.optimizer.register_step_post_hook(self._after_step),
         ]
 
     def __repr__(self) -> str:
-        alive, total = count(self.masks), weight_count(self.weights)
-        # Rounded down: 99.99 % must not look like everything.
-        percent = 1000 * (total - alive) // max(total, 1) / 10
-        return f"{type(self).__name__}({self.progress}, {percent:g} % pruned, {alive:,} alive)"
+        alive = count(self.masks)
+        return f"{type(self).__name__}({self.progress}, {percent(self._ending.weights, alive)} pruned, {alive:,} alive)"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None:
+            self.finish()
 
     @property
     def progress(self) -> str:
         """How far the training is, as text for the repr."""
-        return f"step {self.steps:,}"
+        return f"step {self.steps:,}" + ("" if self.length is None else f"/{self.length.steps:,}")
+
+    @property
+    def sparsity(self) -> float:
+        """The fraction of the prunable weights that is pruned now."""
+        return 1 - count(self.masks) / max(self._ending.weights, 1)
 
     @property
     @abstractmethod
@@ -47,15 +87,17 @@ class Pruner(ABC):
         """Which weights live."""
 
     def state_dict(self) -> dict[str, Any]:
-        """The pruner's state, to save in a checkpoint with the states of the model and the optimiser."""
-        return {"steps": self.steps}
+        """The pruner's state and settings, to save in a checkpoint with the states of the model and the optimiser."""
+        layers = {plain(name): list(weight.shape) for name, weight in self.weights.items()}
+        return {"method": type(self).__name__, "settings": self.settings, "layers": layers, "steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from a checkpoint: create the pruner, then load model, optimiser and pruner, in this order.
+        """Resume from a checkpoint; a state of another method, other settings or another network is refused.
 
-        A pruner created after loading would prune the loaded weights before it knows the step.
+        The order in which model, optimiser and pruner are created and loaded does not matter.
         """
-        self.steps = state["steps"]
+        self._require_own(state)
+        self.steps = self._ending.steps = state["steps"]
 
     @abstractmethod
     def before_step(self) -> None:
@@ -68,11 +110,47 @@ class Pruner(ABC):
     def after_step(self) -> None:
         """Called after each step that was not skipped; subclasses prune here."""
         self.steps += 1
+        self._ending.steps = self.steps
+        if self.length is None:
+            return
+        if self._passes is not None and not self._passes.after_step(self.steps, self.length.steps):
+            self._passes = None
+        if self.steps == self.length.steps + 1:
+            warn(
+                f"{type(self).__name__} was made for {self.length.steps:,} optimiser steps, and more follow. "
+                "Its pruning ended too early for this training: give it the real number with total_steps=."
+            )
+
+    def finish(self) -> None:  # noqa: B027 (a pruner without a target has nothing to finish)
+        """Prune to the target now, if the training ended before the schedule did, and say so."""
+
+    def mask_gradients(self) -> None:  # noqa: B027 (a pruner without masks has nothing to mask)
+        """Set the gradients of pruned weights to zero; call it before you clip or log gradients."""
+
+    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
+        """Clip as torch.nn.utils.clip_grad_norm_ does, without the gradients of pruned weights; returns the norm."""
+        self.mask_gradients()
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        return nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
+
+    @torch.no_grad()
+    def apply_to(self, model: nn.Module) -> None:
+        """Zero the pruned weights in a copy of the model, such as an exponential moving average of its weights."""
+        masks = self.masks
+        for name, weight in weights_of(model, masks).items():
+            weight.masked_fill_(~masks[name].to(weight.device), 0.0)
 
     def detach(self) -> None:
         """Remove the hooks from the optimiser; the weights keep their values."""
+        self._ending.detached()
+        if self._passes is not None:
+            self._passes.stop()
         for hook in self._hooks:
             hook.remove()
+
+    def begin(self) -> None:
+        """Called before the first step of a training that starts from its beginning; subclasses check the weights."""
+        say(f"{type(self).__name__} prunes {overview(survey(self.model, **self.layers), self.weights)}.")
 
     @property
     def step_is_skipped(self) -> bool:
@@ -81,8 +159,10 @@ class Pruner(ABC):
         return found_inf is not None and bool(found_inf.item())
 
     def _before_step(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._is_inner_step():
+        if self._may_nest and self._is_inner_step():
             return None
+        if not self._begun or trained_count(self.optimizer) != self._trained:
+            self._look_around()
         this, *rest = args
         closure = rest[0] if rest else kwargs.get("closure")
         if closure is None:
@@ -102,7 +182,7 @@ class Pruner(ABC):
 
     @torch.no_grad()
     def _after_step(self, *_: Any) -> None:
-        if self._is_inner_step():
+        if self._may_nest and self._is_inner_step():
             return
         self.settle()
         if not self.step_is_skipped:
@@ -117,3 +197,49 @@ class Pruner(ABC):
             steps += frame.f_code is HOOKED_STEP and frame.f_locals["args"][0] is self.optimizer
             frame = frame.f_back
         return steps > 1
+
+    @torch.no_grad()
+    def _look_around(self) -> None:
+        """Before the first step, and when the optimiser's parameters have changed: is all as this pruner was told?"""
+        self._trained = trained_count(self.optimizer)
+        trained = {id(parameter): parameter for group in self.optimizer.param_groups for parameter in group["params"]}
+        for name, weight in self.weights.items():
+            if id(weight) not in trained:
+                raise AsniError(
+                    f"the optimizer no longer trains '{name}' as it was when {type(self).__name__} was made: its "
+                    "parameters were replaced. Create the pruner after wrapping, sharding or moving the model."
+                )
+        if self._begun:
+            self._warn_of_new_layers(trained)
+        elif self.steps == 0:
+            self.begin()
+        self._begun = True
+
+    def _warn_of_new_layers(self, trained: Mapping[int, Tensor]) -> None:
+        own = {id(weight) for weight in self.weights.values()}
+        prunable = [each for each in survey(self.model, **self.layers) if not each.left_out]
+        new = [each for each in prunable if id(each.parameter) in trained and id(each.parameter) not in own]
+        if new:
+            warn(
+                f"the optimizer now also trains {len(new)} prunable layers such as '{new[0].name}' "
+                f"({new[0].parameter.numel():,} weights), which {type(self).__name__} does not prune. "
+                "Create the pruner after add_param_group and after unfreezing."
+            )
+
+    def _require_own(self, state: Mapping[str, Any]) -> None:
+        kind = type(self).__name__
+        if not isinstance(state, Mapping) or not {"method", "settings", "layers", "steps"} <= state.keys():
+            raise UsageError(f"this is no state of a pruner: pass what {kind}.state_dict() returned.")
+        if state["method"] != kind:
+            raise UsageError(f"the state is that of {state['method']}, but this pruner is {kind}.")
+        here = {plain(name): weight for name, weight in self.weights.items()}
+        for name in [*here, *state["layers"]]:
+            ours, theirs = shape_of(here.get(name)), shape_of(state["layers"].get(name))
+            if ours != theirs:
+                raise UsageError(
+                    f"the state is that of another network: '{name}' is {theirs} in the state and {ours} here."
+                )
+        for key in {**self.settings, **state["settings"]}:
+            now, then = self.settings.get(key), state["settings"].get(key)
+            if now != then:
+                raise UsageError(f"the state is that of another {kind}: {key} is {then} in the state and {now} here.")

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from asni.pruning.layers import plain
+from asni.pruning.length import Length
 from asni.pruning.pruner import Pruner
 
 
@@ -18,8 +20,18 @@ class Reparameterised(Pruner):
     separate parameter groups, by default without weight decay: create the pruner before a learning-rate scheduler.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, weights: Mapping[str, Tensor], scores: Mapping[str, Tensor]):
-        super().__init__(optimizer, weights)
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        weights: Mapping[str, Tensor],
+        scores: Mapping[str, Tensor],
+        *,
+        target: int | None = None,
+        length: Length | None = None,
+    ):
+        super().__init__(model, optimizer, weights, target=target, length=length)
+        optimizer = self.optimizer
         self.latent = {name: weight.detach().clone() for name, weight in self.weights.items()}
         self.scores = {name: nn.Parameter(score) for name, score in scores.items()}
         for group in list(optimizer.param_groups):
@@ -55,15 +67,16 @@ class Reparameterised(Pruner):
         self.fold()
 
     def state_dict(self) -> dict[str, Any]:
-        scores = {name: score.detach() for name, score in self.scores.items()}
-        return {**super().state_dict(), "latent": self.latent, "scores": scores}
+        latent = {plain(name): weight for name, weight in self.latent.items()}
+        scores = {plain(name): score.detach() for name, score in self.scores.items()}
+        return {**super().state_dict(), "latent": latent, "scores": scores}
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         for name in self.weights:
-            self.latent[name].copy_(state["latent"][name])
-            self.scores[name].copy_(state["scores"][name])
+            self.latent[name].copy_(state["latent"][plain(name)])
+            self.scores[name].copy_(state["scores"][plain(name)])
         self.fold()
 
     def detach(self) -> None:

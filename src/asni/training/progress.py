@@ -1,6 +1,7 @@
 """The progress of a training: a bar with the time left on a terminal, plain lines elsewhere."""
 
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+
+from asni.errors import SparsityWarning
 
 
 class Bar(Protocol):
@@ -46,13 +49,20 @@ class Progress:
     def already_done(self, stage: str, directory: Path) -> None:
         self.console.print(f"{stage}: already done, in {directory}", soft_wrap=True, highlight=False)
 
-    def nearly_empty(self, stage: str, layer: str, left: int, weights: int) -> None:
-        self.console.print(
-            f"{stage}: {layer} has {left:,} of its {weights:,} weights left, so almost no signal passes through it. "
-            "Prune less, or train longer before pruning.",
-            soft_wrap=True,
-            highlight=False,
-        )
+    @contextmanager
+    def warnings(self, stage: str) -> Iterator[None]:
+        """Print the warnings of a pruner as lines of their own, wherever a bar is drawn."""
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, SparsityWarning):
+                self.console.print(f"{stage}: {message}", soft_wrap=True, highlight=False, markup=False)
+            else:
+                elsewhere(message, category, *where, **more)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", SparsityWarning)
+            elsewhere, warnings.showwarning = warnings.showwarning, show
+            yield
 
 
 def summary(entry: Mapping[str, Any], epochs: int) -> str:

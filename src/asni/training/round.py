@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from asni.errors import AsniError, StoppedError
 from asni.files import read_checkpoint, write_checkpoint
-from asni.pruning.masks import nearly_empty, weight_count
+from asni.pruning.masks import weight_count
 from asni.pruning.pruner import Pruner
 from asni.recipes import Recipe, lr_at
 from asni.runs.run import Run
@@ -205,9 +205,6 @@ class Round:
         if self.pruner is not None:
             masks = self.pruner.masks
             self.pruner.detach()
-            for name in nearly_empty(masks):
-                mask = masks[name]
-                self.trainer.progress.nearly_empty(self.stage, name, int(mask.sum()), mask.numel())
         last = self.metrics[-1]
         result = {
             "stage": self.stage,

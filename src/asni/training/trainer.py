@@ -115,7 +115,8 @@ class Trainer:
                     # Another process may have finished it in between.
                     finished = run.finished
             if not self.fabric.broadcast(finished):
-                Round(self, run, stage, make_pruner, start, steps or self.steps, notes or {}).train()
+                with self.progress.warnings(stage):
+                    Round(self, run, stage, make_pruner, start, steps or self.steps, notes or {}).train()
                 self._trained_here.add(stage)
             elif stage not in self._trained_here:
                 self.progress.already_done(stage, run.directory)

@@ -47,7 +47,7 @@ def compare_calls(layer: nn.Linear, pruner: DropAndGrow, theirs: list[dict[str, 
         torch.testing.assert_close(layer.bias.data, torch.tensor(after["bias"]), rtol=5e-7, atol=1e-7)
 
 
-SETTINGS: dict[str, Any] = {"sparsity": 0.5, "drop": INPUTS["drop_fraction"], "epochs": 1, "steps_per_epoch": 9}
+SETTINGS: dict[str, Any] = {"sparsity": 0.5, "drop": INPUTS["drop_fraction"], "total_steps": 9 * 100}
 
 
 @pytest.mark.parametrize("optimizer_name", ["sgd", "momentum"])

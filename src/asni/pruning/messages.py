@@ -1,0 +1,58 @@
+"""What a pruner tells its user: facts through the logger "asni", problems as `SparsityWarning`; in process 0 alone.
+
+Silence the facts with `logging.getLogger("asni").setLevel("WARNING")`.
+"""
+
+import logging
+import sys
+import warnings
+
+import torch
+
+from asni.errors import SparsityWarning
+
+logger = logging.getLogger("asni")
+
+
+class _UnlessConfigured(logging.Handler):
+    """Prints to stderr in a program that has not configured logging, which would otherwise drop facts."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not logging.getLogger().handlers:
+            print(f"asni: {record.getMessage()}", file=sys.stderr)
+
+
+if not logger.handlers:
+    logger.setLevel(logging.INFO)
+    logger.addHandler(_UnlessConfigured())
+
+
+def say(text: str) -> None:
+    """Tell a fact."""
+    if _speaks_for_all():
+        logger.info(text)
+
+
+def warn(text: str) -> None:
+    """Warn of a problem."""
+    if _speaks_for_all():
+        warnings.warn(text, SparsityWarning, stacklevel=_outside())
+
+
+def warn_late(text: str) -> None:
+    """Warn where nothing can be raised: while objects are deleted, or at the end of the program."""
+    if _speaks_for_all():
+        logger.warning(text)
+
+
+def _speaks_for_all() -> bool:
+    distributed = torch.distributed
+    return not (distributed.is_available() and distributed.is_initialized() and distributed.get_rank())
+
+
+def _outside() -> int:
+    """How many frames lie between a warning and the user's own line: those of asni and of torch are skipped."""
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in ("asni", "torch"):
+        depth, frame = depth + 1, frame.f_back
+    return depth
