@@ -59,7 +59,7 @@ def kth_largest(
 
 def _digits_after(found: int, piece: Tensor, shift: int) -> Tensor:
     beginning_so = piece[(piece >> (shift + DIGIT)) == found]
-    return (beginning_so >> shift) & (DIGITS - 1)
+    return beginning_so.bitwise_right_shift(shift).bitwise_and(DIGITS - 1)
 
 
 def not_finite(name: str, bad: int, size: int) -> AsniError:

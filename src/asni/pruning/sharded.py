@@ -31,8 +31,11 @@ def any_sharded(tensors: Iterable[Tensor]) -> bool:
 
 def local(tensor: Tensor) -> Tensor:
     """The elements that this process holds, without their history; writing to them changes the tensor."""
-    tensor = tensor.detach()
-    return tensor.to_local() if is_sharded(tensor) else tensor
+    if not is_sharded(tensor):
+        return tensor.detach()
+    # Not through detach(): the write counter of a detached DTensor's elements is another one.
+    with torch.no_grad():
+        return tensor.to_local()
 
 
 def from_local(elements: Tensor, like: Tensor) -> Tensor:
@@ -93,11 +96,11 @@ def _part(rows: Sequence[int], number: int, parts: int) -> Sequence[int]:
 def require_known_rows(layers: Mapping[str, Tensor]) -> None:
     """Refuse, in all processes, a layer in which one holds other rows than its placements say."""
     unknown = sum_each(layers, lambda name: [*map(len, _rows(layers[name]))] != [*local(layers[name]).shape])
-    for name, processes in unknown.items():
-        if processes:
+    for name, tensor in layers.items():
+        if unknown[name] and is_sharded(tensor):
             raise AsniError(
-                f"layer '{name}' is placed as {layers[name].placements}, but in {processes} processes the local tensor "
-                "has another shape than this gives. Make it with distribute_tensor, fully_shard or parallelize_module."
+                f"layer '{name}' is placed as {tensor.placements}, but {unknown[name]} processes hold local tensors of "
+                "other shapes than this gives. Make it with distribute_tensor, fully_shard or parallelize_module."
             )
 
 

@@ -14,7 +14,6 @@ from asni.pruning.sharded import (
     local,
     mesh_of_each,
     positions,
-    refuse_partial,
     require_known_rows,
     spread_like,
     sum_each,
@@ -38,7 +37,6 @@ def keep_largest_of_shards(
 
     Every process of the meshes has to call this. Each mask is spread like its score.
     """
-    refuse_partial(scores)
     require_known_rows(scores)
     if keep == 0:
         return {name: torch.zeros_like(score, dtype=torch.bool) for name, score in scores.items()}
