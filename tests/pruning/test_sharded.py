@@ -130,6 +130,16 @@ def ties_go_to_the_lower_index_of_the_whole_layer() -> None:
     assert whole(masks["b"]).flatten().tolist() == [False, False, True]
 
 
+def a_large_layer_is_ranked_piece_by_piece() -> None:
+    """More weights in each process than it works on at a time, most of them tied."""
+    torch.manual_seed(0)
+    layers = {"a": torch.randint(-3, 4, (700, 601)).float(), "b": torch.randn(3, 5)}
+    there = {"a": columns(layers["a"]), "b": columns(layers["b"])}
+    within = {"a": torch.rand(700, 601) < 0.9, "b": torch.ones(3, 5, dtype=torch.bool)}
+    expected = keep_largest(layers, 100_000, within=within)
+    assert_same(keep_largest(there, 100_000, within=within), expected, there)
+
+
 def a_bad_weight_in_one_process_is_refused_by_its_layer_in_all() -> None:
     for bad in (math.nan, math.inf, -math.inf):
         layers = {"first": rows(1.0, 2.0, 3.0), "second": rows(1.0, 2.0, 3.0, 4.0, 5.0, bad)}
@@ -157,6 +167,16 @@ def a_shard_of_another_shape_than_its_placement_gives_is_refused_in_all() -> Non
     odd = DTensor.from_local(here, line(), [Shard(0)], run_check=False, shape=torch.Size([4, 2]), stride=(2, 1))
     with pytest.raises(AsniError, match=r"'odd'.*shape"):
         keep_largest({"odd": odd}, keep=1)
+
+
+def a_process_outside_the_mesh_is_told() -> None:
+    mesh = DeviceMesh("cpu", [0, 1])
+    layers = {"a": distribute_tensor(torch.arange(4.0), mesh, [Shard(0)], src_data_rank=None)}
+    if torch.distributed.get_rank() == 2:
+        with pytest.raises(AsniError, match="process 2 is not in it"):
+            keep_largest(layers, 1)
+    else:
+        assert count(keep_largest(layers, 1)) == 1
 
 
 def counts_are_those_of_the_whole_network() -> None:
@@ -264,6 +284,7 @@ Check = Callable[[], None]
 ANY_NUMBER: list[Check] = [
     random_networks_get_the_masks_of_one_process,
     ties_go_to_the_lower_index_of_the_whole_layer,
+    a_large_layer_is_ranked_piece_by_piece,
     a_bad_weight_in_one_process_is_refused_by_its_layer_in_all,
     more_than_there_is_cannot_be_kept,
     partial_sums_are_refused_by_name,
@@ -277,7 +298,7 @@ ANY_NUMBER: list[Check] = [
 ]
 CHECKS: dict[int, list[Check]] = {
     2: ANY_NUMBER,
-    3: ANY_NUMBER,
+    3: [*ANY_NUMBER, a_process_outside_the_mesh_is_told],
     4: [
         random_networks_on_a_square_of_processes_get_the_masks_of_one,
         a_network_under_fsdp_and_tensor_parallelism_gets_the_masks_of_one_process,

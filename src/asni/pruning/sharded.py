@@ -132,9 +132,7 @@ def counted_here(tensor: Tensor, mesh: "DeviceMesh") -> bool:
 def _coordinate(mesh: "DeviceMesh") -> list[int]:
     coordinate = mesh.get_coordinate()
     if coordinate is None:
-        raise AsniError(
-            f"a layer is spread over {mesh}, and this process, {torch.distributed.get_rank()}, is not in it."
-        )
+        raise AsniError(f"a layer is spread over {mesh}, and process {torch.distributed.get_rank()} is not in it.")
     return list(coordinate)
 
 

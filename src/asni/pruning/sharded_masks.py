@@ -63,7 +63,7 @@ class _Shard:
 
     def __init__(self, score: Tensor, living: Tensor | None, by: Callable[[Tensor], Tensor], dtype: torch.dtype):
         self.score = score.detach()
-        self.living = None if living is None else local(living).flatten()
+        self.living = None if living is None else local(living).flatten().to(score.device)
         self.by = by
         self.dtype = dtype
 
@@ -83,7 +83,7 @@ class _Shard:
 
     def tied(self, key: int) -> int:
         """How many of the keys are this one."""
-        return sum(int((keys == key).sum()) for keys in self.keys())
+        return int(sum((keys == key).sum() for keys in self.keys()))
 
     def indices_of_ties(self, key: int) -> Iterator[Tensor]:
         """Where in the whole layer the keys are this one."""
@@ -145,7 +145,7 @@ def _require_finite(scores: Mapping[str, Tensor], shards: Mapping[str, _Shard]) 
     """All processes raise the same error, so that none waits for the others."""
 
     def bad(name: str) -> int:
-        return sum(int((~torch.isfinite(values)).sum()) for values in shards[name].values())
+        return int(sum((~torch.isfinite(values)).sum() for values in shards[name].values()))
 
     for name, found in sum_each(scores, bad).items():
         if found:
