@@ -5,7 +5,17 @@ import json
 import sys
 from importlib import import_module
 
-QUESTIONS = ("trainer", "training_conv", "input_pipeline", "pruning", "memory", "methods", "packing", "figures")
+QUESTIONS = (
+    "trainer",
+    "training_conv",
+    "input_pipeline",
+    "pruning",
+    "sharded",
+    "memory",
+    "methods",
+    "packing",
+    "figures",
+)
 
 
 def main() -> None:

@@ -11,6 +11,10 @@ pruning. A one-epoch training is pruned after its only epoch.
 All ranks hold the same masks: a checksum is compared at each change. NaN or infinity raises an error that names the
 layer.
 
+**Sharded weights** (`DTensor`s of FSDP2 and tensor parallelism) get the masks of one process, bit for bit. No process
+collects them: the threshold is found by histograms that are summed over the device mesh, so all its processes must ask
+for masks and counts together.
+
 **Pruners hook into the optimiser.** Construct one from the model and the optimiser, like a learning-rate scheduler. The
 model's structure does not change: same class, same state_dict keys, deepcopy works. Weights of other optimisers are not
 touched.

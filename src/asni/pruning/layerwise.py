@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from asni.pruning.masks import Masks, keep_largest
+from asni.pruning.sharded import spread_like
 
 Distribution = Callable[[Mapping[str, torch.Size], int], dict[str, int]]
 
@@ -47,7 +48,8 @@ def random_masks(weights: Mapping[str, Tensor], counts: Mapping[str, int], seed:
 
 
 def random_scores(like: Tensor, generator: np.random.Generator) -> Tensor:
-    return torch.from_numpy(generator.random(tuple(like.shape), dtype=np.float32)).to(like.device)
+    # Every process draws the whole layer, so that the masks do not depend on their number.
+    return spread_like(torch.from_numpy(generator.random(tuple(like.shape), dtype=np.float32)), like).to(like.device)
 
 
 def _shared_out(keep: int, shares: Mapping[str, float], shapes: Mapping[str, torch.Size]) -> dict[str, int]:

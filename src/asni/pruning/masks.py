@@ -2,7 +2,7 @@
 
 import math
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from numbers import Integral
 
 import numpy as np
@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from asni.errors import AsniError, UsageError
 from asni.pruning.layers import plain
 from asni.pruning.schedules import kept
+from asni.pruning.selection import not_finite
+from asni.pruning.sharded import any_sharded, local, share_of, spread_like, sum_each
+from asni.pruning.sharded_masks import keep_largest_of_shards
 
 Masks = dict[str, Tensor]
 """Parameter name -> bool tensor, True where the weight lives."""
@@ -68,7 +71,14 @@ def weight_count(weights: Mapping[str, Tensor]) -> int:
 
 def count(masks: Mapping[str, Tensor]) -> int:
     """How many weights live."""
-    return sum(int(mask.sum()) for mask in masks.values())
+    return sum(count_each(masks).values())
+
+
+def count_each(masks: Mapping[str, Tensor]) -> dict[str, int]:
+    """How many weights live in each layer."""
+    if any_sharded(masks.values()):
+        return sum_each(masks, lambda name: int(local(masks[name]).sum()))
+    return {name: int(mask.sum()) for name, mask in masks.items()}
 
 
 def nearly_empty(masks: Mapping[str, Tensor]) -> list[str]:
@@ -77,7 +87,8 @@ def nearly_empty(masks: Mapping[str, Tensor]) -> list[str]:
     >>> nearly_empty({"a": torch.tensor([[True, False]] + 19 * [[False, False]]), "b": torch.tensor([[True, False]])})
     ['a']
     """
-    return [name for name, mask in masks.items() if mask.numel() and 10 * int(mask.sum()) < len(mask)]
+    living = count_each(masks)
+    return [name for name, mask in masks.items() if mask.numel() and 10 * living[name] < len(mask)]
 
 
 def share_of_zeros(weights: Mapping[str, Tensor]) -> float:
@@ -86,7 +97,8 @@ def share_of_zeros(weights: Mapping[str, Tensor]) -> float:
     >>> share_of_zeros({"pruned": torch.tensor([1.0, 0.0]), "gate": torch.zeros(6), "dense": torch.ones(2)})
     0.1
     """
-    zeros = {name: weight.numel() - int(torch.count_nonzero(weight)) for name, weight in weights.items()}
+    nonzero = count_each(nonzero_masks(weights))
+    zeros = {name: weight.numel() - nonzero[name] for name, weight in weights.items()}
     partly = sum(number for name, number in zeros.items() if number < weights[name].numel())
     return partly / max(weight_count(weights), 1)
 
@@ -104,10 +116,15 @@ def keep_largest(
     `within` restricts the choice to weights that live in it. `floor` is the minimum to keep in each layer (see
     `floor_counts`). NaN or infinity raises an error that names the layer.
 
+    Scores that are `DTensor`s (FSDP2, tensor parallelism) give the masks of one process, spread like them. All
+    processes of their mesh have to call this. The scores are not collected.
+
     >>> masks = keep_largest({"a": torch.tensor([0.5, -3.0]), "b": torch.tensor([[2.0], [0.5]])}, keep=3)
     >>> masks["a"].tolist(), masks["b"].tolist()
     ([True, True], [[True], [False]])
     """
+    if within is not None:
+        within = {name: spread_like(within[name], score) for name, score in scores.items()}
     candidates = weight_count(scores) if within is None else count(within)
     if not 0 <= keep <= candidates:
         raise AsniError(f"cannot keep {keep:,} of {candidates:,} weights.")
@@ -120,6 +137,8 @@ def keep_largest(
     # One dtype for all layers: rounded to a coarser dtype, the threshold would separate other weights in that layer.
     double = any(score.dtype == torch.float64 for score in scores.values())
     dtype = torch.float64 if double else torch.float32
+    if any_sharded(scores.values()):
+        return keep_largest_of_shards(scores, keep, within, by, dtype)
 
     def value(score: Tensor) -> Tensor:
         return by(score.detach()).to(dtype)
@@ -213,10 +232,7 @@ def _value_of_rank(
 
 def _require_finite(name: str, values: Tensor) -> None:
     if not np.isfinite(values.numpy()).all():
-        raise AsniError(
-            f"{int((~torch.isfinite(values)).sum()):,} of {values.numel():,} values of layer '{name}' are NaN or "
-            "infinite, so they cannot be ranked. If weights are, the training has diverged: lower the learning rate."
-        )
+        raise not_finite(name, int((~torch.isfinite(values)).sum()), values.numel())
 
 
 def _drop_ties(
@@ -233,14 +249,19 @@ def _drop_ties(
 
 
 def require_same_on_every_rank(masks: Mapping[str, Tensor]) -> None:
-    """In distributed training, raise an error if the ranks hold different masks."""
+    """In distributed training, raise an error if ranks that share weights hold different masks of them."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return
-    packed = b"".join(np.packbits(mask.cpu().numpy()).tobytes() for mask in masks.values())
-    checksums: list[int | None] = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(checksums, zlib.crc32(packed))
-    if len(set(checksums)) > 1:
-        raise AsniError(
-            f"the ranks hold different masks (checksums {checksums}), so their weights differ. "
-            "Every rank must start from the same weights and use averaged gradients."
-        )
+    checksums: dict[Hashable, int] = {}
+    for mask in masks.values():
+        share = share_of(mask)
+        checksums[share] = zlib.crc32(np.packbits(local(mask).cpu().numpy()).tobytes(), checksums.get(share, 0))
+    gathered: list[dict[Hashable, int]] = [{}] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(gathered, checksums)
+    for share in dict.fromkeys(share for each in gathered for share in each):
+        same = [each[share] for each in gathered if share in each]
+        if len(set(same)) > 1:
+            raise AsniError(
+                f"the ranks hold different masks (checksums {same}), so their weights differ. "
+                "Every rank must start from the same weights and use averaged gradients."
+            )

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from asni.errors import UsageError, unknown
+from asni.pruning.sharded import is_sharded, spread_like
 
 Score = Callable[[str, Tensor], Tensor]
 """(parameter name, weights) -> the scores of the weights; the largest are kept."""
@@ -20,11 +21,13 @@ def lamp(name: str, weight: Tensor) -> Tensor:
     """Layer-adaptive magnitude, `w^2 / sum of v^2 over the layer's weights v with |v| >= |w|` (Lee et al., 2021).
 
     Within a layer, the order is that of the magnitudes. The largest weight of a layer scores 1 (less if it is tied), so
-    that layers of small weights are not emptied.
+    that layers of small weights are not emptied. A `DTensor` is collected for this, one layer at a time.
 
     >>> lamp("layer", torch.tensor([1.0, 0.0, -2.0, 2.0]))
     tensor([0.1111, 0.0000, 0.5000, 0.5000], dtype=torch.float64)
     """
+    if is_sharded(weight):
+        return spread_like(lamp(name, weight.full_tensor()), weight)
     magnitudes = weight.detach().abs().double().flatten()
     ascending = magnitudes.sort().values
     not_smaller = ascending.square().flip(0).cumsum(0).flip(0)
