@@ -124,4 +124,4 @@ def test_a_weight_without_a_shape_is_refused_by_name() -> None:
 
 def test_a_layer_that_never_had_weights_is_not_said_to_have_lost_them() -> None:
     masks = {"none": torch.ones(5, 0, dtype=torch.bool), "lost": torch.zeros(5, 2, dtype=torch.bool)}
-    assert nearly_empty(masks) == ["lost"]
+    assert list(nearly_empty(masks)) == ["lost"]

@@ -185,7 +185,7 @@ def counts_are_those_of_the_whole_network() -> None:
     assert weights_to_keep(weights, sparsity=0.75, floor=1) == 4
     living = nonzero_masks(weights)
     assert count(living) == 4
-    assert nearly_empty(living) == ["b"]
+    assert list(nearly_empty(living)) == ["b"]
     assert count(full_masks(weights)) == 16
     replicated = distribute_tensor(torch.eye(3), line(), [Replicate()], src_data_rank=None)
     assert count(nonzero_masks({"d": replicated})) == 3

@@ -103,8 +103,8 @@ def distance(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> float
     >>> distance({"a": torch.tensor([True, True, False, False])}, {"a": torch.tensor([True, False, True, False])})
     0.5
     """
-    new = sum(int((after[name] & ~before[name]).sum()) for name in after)
-    return new / max(count(after), 1)
+    new = {name: after[name] & ~before[name] for name in after}
+    return count(new) / max(count(after), 1)
 
 
 def early_bird(trainer: "Trainer") -> "Run":

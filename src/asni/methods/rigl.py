@@ -85,11 +85,7 @@ class DropAndGrow(Hold):
 
     def begin(self) -> None:
         super().begin()
-        living = {
-            name: weight.detach()[mask]
-            for (name, weight), mask in zip(self.weights.items(), self.masks.values(), strict=True)
-        }
-        self.warn_if_pruned_before(max(self._zeros_at_start, share_of_zeros(living)))
+        self.warn_if_pruned_before(max(self._zeros_at_start, share_of_zeros(self.weights, within=self.masks)))
 
     @property
     def update_is_due(self) -> bool:
@@ -102,7 +98,7 @@ class DropAndGrow(Hold):
         for name, weight in self.weights.items():
             if weight.grad is None:
                 continue
-            living = int(masks[name].sum())
+            living = count({name: masks[name]})
             dropped = int(fraction * living)
             strong = keep_largest({name: weight}, living - dropped, within={name: masks[name]})[name]
             grown = keep_largest({name: self.growth(name, weight.grad)}, dropped, within={name: ~strong})[name]
@@ -122,10 +118,9 @@ def start_masks(weights: Mapping[str, Tensor], counts: Mapping[str, int], seed: 
     masks = random_masks(weights, counts, seed)
     for name, weight in weights.items():
         nonzero = weight.detach() != 0
-        if 0 < (alive := int(nonzero.sum())) <= counts[name]:
+        if 0 < (alive := count({name: nonzero})) <= counts[name]:
             others = {name: masks[name] & ~nonzero}
-            more = min(counts[name] - alive, count(others))
-            masks[name] = nonzero | keep_largest({name: others[name].float()}, more, within=others)[name]
+            masks[name] = nonzero | keep_largest(others, counts[name] - alive, within=others, by=Tensor.float)[name]
     return masks
 
 

@@ -1,9 +1,10 @@
 """Global pruning along a schedule, by magnitude or another score: the base of ASNI-I, GMP and one-shot pruning."""
 
+import math
 from typing import Unpack
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from asni.errors import UsageError
 from asni.pruning.hold import Hold
@@ -11,7 +12,6 @@ from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.length import Length, length
 from asni.pruning.masks import (
     Masks,
-    count,
     full_masks,
     keep_largest,
     nearly_empty,
@@ -23,6 +23,7 @@ from asni.pruning.messages import say, warn
 from asni.pruning.optimizers import unwrapped
 from asni.pruning.schedules import Schedule, kept
 from asni.pruning.scores import Score, magnitude, score_function, scored
+from asni.pruning.sharded import is_sharded
 
 HOPELESSLY_SMALL = 5
 """A layer dies if the threshold is this many times its root mean square: one normal value in a million is larger."""
@@ -104,7 +105,7 @@ class GradualMagnitude(Hold):
     @torch.no_grad()
     def finish(self) -> None:
         assert self.target is not None
-        before = count(self.masks)
+        before = self.alive
         if before > self.target:
             self.prune(self.final)
             say(
@@ -115,9 +116,8 @@ class GradualMagnitude(Hold):
     def prune(self, sparsity: float) -> None:
         """Prune to `sparsity` by one global threshold; does nothing if the network is already that sparse."""
         keep = kept(weight_count(self.weights), sparsity)
-        masks = self.masks
-        if keep < count(masks):
-            self.masks = self._largest(keep, masks)
+        if keep < self.alive:
+            self.masks = self._largest(keep, self.masks)
 
     def _largest(self, keep: int, within: Masks | None) -> Masks:
         # Magnitudes are taken layer by layer, without a copy of all weights.
@@ -132,9 +132,8 @@ class GradualMagnitude(Hold):
             return
         assert self.target is not None
         masks = self._largest(self.target, None)
-        kept_weights = [weight[masks[name]] for name, weight in self.weights.items() if masks[name].any()]
-        lowest = min(float(weight.abs().min()) for weight in kept_weights)
-        scale = {name: float(weight.float().square().mean().sqrt()) for name, weight in self.weights.items()}
+        lowest = min(_number(weight.abs().where(masks[name], math.inf).min()) for name, weight in self.weights.items())
+        scale = {name: _number(weight.float().square().mean()) ** 0.5 for name, weight in self.weights.items()}
         dying = [name for name in nearly_empty(masks) if lowest > HOPELESSLY_SMALL * scale[name] > 0]
         if dying:
             largest = max(scale, key=lambda name: scale[name])
@@ -145,6 +144,10 @@ class GradualMagnitude(Hold):
                 'Rank with score="lamp", keep some of each layer with floor=0.01, or '
                 f"exclude='{largest}'."
             )
+
+
+def _number(value: Tensor) -> float:
+    return float(value.full_tensor() if is_sharded(value) else value)
 
 
 def described(function: object) -> str:

@@ -24,6 +24,7 @@ from asni.pruning.masks import (
 from asni.pruning.messages import warn
 from asni.pruning.optimizers import unwrapped
 from asni.pruning.pruner import Pruner
+from asni.pruning.sharded import any_sharded, from_local, local, spread_like
 
 # These optimisers keep a weight and its state at zero while its gradient and state are zero.
 ZERO_GRADIENT_HOLDS = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
@@ -69,14 +70,20 @@ class Hold(Pruner):
         self.layers = layers
         self._of_other_optimizers = held.keys() - self.weights.keys()
         self._holds_zeros = masks is None
+        self._sharded = any_sharded(self.weights.values())
         self._told_nearly_empty: set[str] = set()
         self._hooks.append(self.optimizer.register_load_state_dict_post_hook(self._forget_versions))
         self.masks = nonzero_masks(self.weights) if masks is None else masks
 
     @property
+    def alive(self) -> int:
+        # Counted when the masks changed: a single process can ask, and asking is cheap.
+        return self._ending.alive
+
+    @property
     def masks(self) -> Masks:
         """Which weights live; assigning masks zeroes the pruned weights and their optimiser state immediately."""
-        return {name: bits != 0 for name, bits in self._bits.items()}
+        return {name: from_local(bits != 0, self.weights[name]) for name, bits in self._bits.items()}
 
     @masks.setter
     def masks(self, masks: Masks) -> None:
@@ -116,7 +123,7 @@ class Hold(Pruner):
         for name, bits in self._bits.items():
             gradient = self.weights[name].grad
             if gradient is not None:
-                _zero_pruned(gradient, bits)
+                _zero_pruned(local(gradient), bits)
 
     def settle(self) -> None:
         if type(self.optimizer) in ZERO_GRADIENT_HOLDS or self._dense:
@@ -133,10 +140,11 @@ class Hold(Pruner):
             )
 
     def _warn_of_nearly_empty(self, masks: Masks) -> None:
-        new = [name for name in nearly_empty(masks) if name not in self._told_nearly_empty]
+        living = nearly_empty(masks)
+        new = [name for name in living if name not in self._told_nearly_empty]
         self._told_nearly_empty.update(new)
         if new:
-            listed = ", ".join(f"'{name}' ({int(masks[name].sum()):,} of {masks[name].numel():,})" for name in new[:3])
+            listed = ", ".join(f"'{name}' ({living[name]:,} of {masks[name].numel():,})" for name in new[:3])
             more = f" and {len(new) - 3} more layers" * (len(new) > 3)
             warn(
                 f"almost no signal passes through {listed}{more}: few of their weights are left. Keep some of each "
@@ -154,7 +162,11 @@ class Hold(Pruner):
 
     def _versions_now(self) -> list[int]:
         """Torch's write counters of the weights: an unexpected value means that other code wrote them."""
-        return [weight._version for weight in self.weights.values()]
+        versions = [weight._version for weight in self.weights.values()]
+        if self._sharded:
+            # Whoever writes a DTensor through its shard moves only the shard's counter.
+            versions += [local(weight)._version for weight in self.weights.values()]
+        return versions
 
     def _forget_versions(self, _: torch.optim.Optimizer) -> None:
         self._versions = []
@@ -162,10 +174,10 @@ class Hold(Pruner):
     def _zero_weights_and_state(self) -> None:
         for name, bits in self._bits.items():
             weight = self.weights[name]
-            _zero_pruned(weight.detach(), bits)
+            _zero_pruned(local(weight), bits)
             for value in self.optimizer.state.get(weight, {}).values():
                 if isinstance(value, Tensor) and value.shape == weight.shape:
-                    _zero_pruned(value, bits)
+                    _zero_pruned(local(value), bits)
         self._versions = self._versions_now()
 
 
@@ -183,7 +195,8 @@ def mask_bytes(weights: Mapping[str, Tensor]) -> dict[str, int]:
 
 
 def _as_bits(mask: Tensor, weight: Tensor, width: int) -> Tensor:
-    return torch.empty_like(weight, dtype=INTEGER_OF_SIZE[width], requires_grad=False).copy_(mask != 0).neg_()
+    lives = local(spread_like(mask, weight)) != 0
+    return torch.empty_like(local(weight), dtype=INTEGER_OF_SIZE[width]).copy_(lives).neg_()
 
 
 def _zero_pruned(values: Tensor, bits: Tensor) -> None:

@@ -81,25 +81,28 @@ def count_each(masks: Mapping[str, Tensor]) -> dict[str, int]:
     return {name: int(mask.sum()) for name, mask in masks.items()}
 
 
-def nearly_empty(masks: Mapping[str, Tensor]) -> list[str]:
-    """The layers that almost no signal passes through: fewer than one living weight per ten outputs.
+def nearly_empty(masks: Mapping[str, Tensor]) -> dict[str, int]:
+    """The layers that almost no signal passes through, and their living weights: fewer than one per ten outputs.
 
     >>> nearly_empty({"a": torch.tensor([[True, False]] + 19 * [[False, False]]), "b": torch.tensor([[True, False]])})
-    ['a']
+    {'a': 1}
     """
-    living = count_each(masks)
-    return [name for name, mask in masks.items() if mask.numel() and 10 * living[name] < len(mask)]
+    living = count_each(masks).items()
+    return {name: alive for name, alive in living if masks[name].numel() and 10 * alive < len(masks[name])}
 
 
-def share_of_zeros(weights: Mapping[str, Tensor]) -> float:
+def share_of_zeros(weights: Mapping[str, Tensor], within: Mapping[str, Tensor] | None = None) -> float:
     """The fraction of zeros in a network that was pruned before; a layer of zeros alone is an initial value.
+
+    `within` counts only the zeros that should live.
 
     >>> share_of_zeros({"pruned": torch.tensor([1.0, 0.0]), "gate": torch.zeros(6), "dense": torch.ones(2)})
     0.1
     """
-    nonzero = count_each(nonzero_masks(weights))
-    zeros = {name: weight.numel() - nonzero[name] for name, weight in weights.items()}
-    partly = sum(number for name, number in zeros.items() if number < weights[name].numel())
+    nonzero = nonzero_masks(weights)
+    zeros = {name: ~mask if within is None else ~mask & within[name] for name, mask in nonzero.items()}
+    found = count_each(zeros)
+    partly = sum(found[name] for name, alive in count_each(nonzero).items() if alive)
     return partly / max(weight_count(weights), 1)
 
 

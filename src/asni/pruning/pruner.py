@@ -15,10 +15,11 @@ from asni.pruning.accumulation import BackwardPasses
 from asni.pruning.ending import Ending, percent
 from asni.pruning.layers import Layers, plain, survey
 from asni.pruning.length import Length
-from asni.pruning.masks import Masks, count, shape_of, weight_count, weights_of
+from asni.pruning.masks import Masks, count, renamed, shape_of, weight_count, weights_of
 from asni.pruning.messages import say, warn
 from asni.pruning.optimizers import calls_parent_step, trained_count, unwrapped
 from asni.pruning.overview import overview
+from asni.pruning.sharded import local, spread_like
 
 # The code of the wrapper that torch puts around the `step` of every optimiser class to call the hooks.
 HOOKED_STEP = Optimizer.profile_hook_step(Optimizer.step).__code__
@@ -61,8 +62,8 @@ class Pruner(ABC):
         ]
 
     def __repr__(self) -> str:
-        alive = count(self.masks)
-        return f"{type(self).__name__}({self.progress}, {percent(self._ending.weights, alive)} pruned, {alive:,} alive)"
+        pruned = percent(self._ending.weights, self.alive)
+        return f"{type(self).__name__}({self.progress}, {pruned} pruned, {self.alive:,} alive)"
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +80,12 @@ class Pruner(ABC):
     @property
     def sparsity(self) -> float:
         """The fraction of the prunable weights that is pruned now."""
-        return 1 - count(self.masks) / max(self._ending.weights, 1)
+        return 1 - self.alive / max(self._ending.weights, 1)
+
+    @property
+    def alive(self) -> int:
+        """How many of the prunable weights live now."""
+        return count(self.masks)
 
     @property
     @abstractmethod
@@ -136,9 +142,10 @@ class Pruner(ABC):
     @torch.no_grad()
     def apply_to(self, model: nn.Module) -> None:
         """Zero the pruned weights in a copy of the model, such as an exponential moving average of its weights."""
-        masks = self.masks
+        masks = renamed(self.masks, dict(model.named_parameters(remove_duplicate=False)))
         for name, weight in weights_of(model, masks).items():
-            weight.masked_fill_(~masks[name].to(weight.device), 0.0)
+            mask = local(spread_like(masks[name].to(weight.device), weight))
+            local(weight).masked_fill_(~mask, 0.0)
 
     def detach(self) -> None:
         """Remove the hooks from the optimiser; the weights keep their values."""

@@ -7,9 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from asni.errors import AsniError
 from asni.pruning.layers import plain
 from asni.pruning.length import Length
 from asni.pruning.pruner import Pruner
+from asni.pruning.sharded import any_sharded
 
 
 class Reparameterised(Pruner):
@@ -30,6 +32,8 @@ class Reparameterised(Pruner):
         target: int | None = None,
         length: Length | None = None,
     ):
+        if any_sharded(weights.values()):
+            raise AsniError(f"{type(self).__name__} cannot train weights that FSDP2 or tensor parallelism has sharded.")
         super().__init__(model, optimizer, weights, target=target, length=length)
         optimizer = self.optimizer
         self.latent = {name: weight.detach().clone() for name, weight in self.weights.items()}
