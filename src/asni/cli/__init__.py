@@ -4,6 +4,7 @@ Results go to standard output, progress and errors to standard error. Exit statu
 130 stopped by Ctrl-C. An `AsniError` is printed without a traceback; a traceback is a bug.
 """
 
+import logging
 import os
 import sys
 from typing import NoReturn
@@ -36,6 +37,8 @@ app.command()(packing.inspect)
 
 def main() -> None:
     """Run a command; user errors print a message and set the exit status, without a traceback."""
+    # What a pruner tells the user of a loop, the command line tells in its own way: a stopped run resumes.
+    logging.getLogger("asni").setLevel(logging.ERROR)
     try:
         app()
     except UsageError as error:

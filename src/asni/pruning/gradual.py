@@ -1,10 +1,9 @@
 """Global pruning along a schedule, by magnitude or another score: the base of ASNI-I, GMP and one-shot pruning."""
 
-import math
 from typing import Unpack
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from asni.errors import UsageError
 from asni.pruning.hold import Hold
@@ -12,6 +11,7 @@ from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.length import Length, length
 from asni.pruning.masks import (
     Masks,
+    count_each,
     full_masks,
     keep_largest,
     nearly_empty,
@@ -23,10 +23,9 @@ from asni.pruning.messages import say, warn
 from asni.pruning.optimizers import unwrapped
 from asni.pruning.schedules import Schedule, kept
 from asni.pruning.scores import Score, magnitude, score_function, scored
-from asni.pruning.sharded import is_sharded
 
-HOPELESSLY_SMALL = 5
-"""A layer dies if the threshold is this many times its root mean square: one normal value in a million is larger."""
+GROWTH = 5
+"""How many times larger training may well make the weights of a layer, compared with those of the others."""
 
 
 class Ranking(Layers, total=False):
@@ -119,7 +118,7 @@ class GradualMagnitude(Hold):
         if keep < self.alive:
             self.masks = self._largest(keep, self.masks)
 
-    def _largest(self, keep: int, within: Masks | None) -> Masks:
+    def _largest(self, keep: int, within: Masks) -> Masks:
         # Magnitudes are taken layer by layer, without a copy of all weights.
         scores, by = (
             (self.weights, torch.abs) if self.score is magnitude else (scored(self.weights, self.score), torch.positive)
@@ -131,23 +130,22 @@ class GradualMagnitude(Hold):
         if self.score is not magnitude or self.floor:
             return
         assert self.target is not None
-        masks = self._largest(self.target, None)
-        lowest = min(_number(weight.abs().where(masks[name], math.inf).min()) for name, weight in self.weights.items())
-        scale = {name: _number(weight.float().square().mean()) ** 0.5 for name, weight in self.weights.items()}
-        dying = [name for name in nearly_empty(masks) if lowest > HOPELESSLY_SMALL * scale[name] > 0]
+        masks = keep_largest(self.weights, self.target)
+        thin = nearly_empty(masks)
+        if not thin:
+            return
+        grown = {name: weight * GROWTH if name in thin else weight for name, weight in self.weights.items()}
+        dying = [name for name in nearly_empty(keep_largest(grown, self.target)) if name in thin]
         if dying:
-            largest = max(scale, key=lambda name: scale[name])
+            kept_by = count_each(masks)
+            first, largest = dying[0], max(kept_by, key=lambda name: kept_by[name])
             warn(
-                f"a sparsity of {self.final:g} will leave {len(dying)} of {len(scale)} layers, such as '{dying[0]}', "
-                f"nearly empty: its weights are about {scale[dying[0]]:.2g}, those of '{largest}' "
-                f"{scale[largest]:.2g}, and one threshold ranks them all. "
-                'Rank with score="lamp", keep some of each layer with floor=0.01, or '
-                f"exclude='{largest}'."
+                f"a sparsity of {self.final:g} will leave {len(dying)} of {len(masks)} layers nearly empty, such as "
+                f"'{first}' ({kept_by[first]:,} of {masks[first].numel():,} weights): even {GROWTH} times larger, its "
+                f"weights would be too small for one threshold over all layers, and '{largest}' keeps "
+                f"{kept_by[largest] / self.target:.0%} of all that live. "
+                'Rank with score="lamp", keep some of each layer with floor=0.01, or leave layers out with exclude=.'
             )
-
-
-def _number(value: Tensor) -> float:
-    return float(value.full_tensor() if is_sharded(value) else value)
 
 
 def described(function: object) -> str:

@@ -22,9 +22,9 @@ class _UnlessConfigured(logging.Handler):
             print(f"asni: {record.getMessage()}", file=sys.stderr)
 
 
-if not logger.handlers:
+logger.addHandler(_UnlessConfigured())
+if logger.level == logging.NOTSET:
     logger.setLevel(logging.INFO)
-    logger.addHandler(_UnlessConfigured())
 
 
 def say(text: str) -> None:
