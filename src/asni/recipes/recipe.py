@@ -47,7 +47,7 @@ class Recipe(BaseModel):
     def _belongs_together(self) -> Self:
         if self.dataset_options and not (is_code(self.dataset) or is_path(self.dataset)):
             raise ValueError(
-                f"dataset_options require a dataset given as a ./folder or package.module:function, not '{self.dataset}'"
+                f"dataset_options require a ./folder or a package.module:function as dataset, not '{self.dataset}'"
             )
         if self.network_options and not is_code(self.network):
             raise ValueError(

@@ -30,7 +30,9 @@ class Trainer:
         if training.threads is not None:
             torch.set_num_threads(training.threads)
         with fail_together(fabric):
-            self.dataset = datasets.load(self.recipe.dataset)
+            self.dataset = datasets.load(self.recipe.dataset, self.recipe.dataset_options)
+            # Known before the first round: reading own data may fail.
+            _ = experiment.data
         self.steps_per_epoch = self.recipe.steps_per_epoch(self.dataset.info.train)
         if training.batch_size < fabric.world_size:
             raise UsageError(
