@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from asni.errors import PackError
 from asni.packing.convert import to_torch
 from asni.packing.reading import Packed, read
-from asni.recipes.own_code import is_code
 from asni.runs import names
 
 if TYPE_CHECKING:
@@ -105,5 +104,7 @@ def require_trust(recipe: "Recipe", trusted: bool, source: str) -> None:
 
 
 def _require_trust(name: str, trusted: bool, source: str) -> None:
+    from asni.recipes.own_code import is_code
+
     if is_code(name) and not trusted:
         raise PackError(f"{source} names the code {name}. If you trust that code, allow it with --trust-code.")

@@ -29,7 +29,7 @@ def imported(kind: str, name: str, must_be: str) -> Callable[..., object]:
         raise UsageError(f"cannot import '{module_name}' for {kind} '{name}': {described(error)}") from error
     if not hasattr(module, attribute):
         public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        raise unknown(f"function in module '{module_name}' called", attribute, public)
+        raise unknown(f"{kind} in module '{module_name}' called", attribute, public)
     found = getattr(module, attribute)
     if not callable(found):
         raise UsageError(f"{kind} '{name}' is {article(found)}; it must be {must_be}")
