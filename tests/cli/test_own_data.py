@@ -75,8 +75,8 @@ def test_own_data_is_planned_trained_reported_packed_and_trained_again(command: 
 
 @pytest.mark.usefixtures("project")
 def test_a_recipe_is_compared_on_own_data_in_processes_of_their_own(command: Command) -> None:
-    answer = command("compare", "code.toml", "--methods", "dense,gmp,grasp", "--jobs", "2", "--json")
-    assert len(json.loads(answer.out)) == 3
+    answer = command("compare", "code.toml", "--methods", "dense,gmp", "--jobs", "2", "--json")
+    assert [row["method"] for row in json.loads(answer.out)] == ["dense", "gmp"]
 
 
 @pytest.mark.usefixtures("project")

@@ -13,12 +13,18 @@ def arrays(**replaced: Any) -> dict[str, NDArray[Any]]:
     train, test = np.arange(12) % 3, np.arange(5) % 3
     noise = np.random.default_rng(0).integers(0, 60, (17, 4, 3), np.uint8)
     images = (noise + 90 * np.append(train, test)[:, None, None]).astype(np.uint8)
-    made = {"train_images": images[:12], "train_labels": train, "test_images": images[12:], "test_labels": test}
+    made: dict[str, Any] = {
+        "train_images": images[:12],
+        "train_labels": train,
+        "test_images": images[12:],
+        "test_labels": test,
+    }
     return made | replaced
 
 
 def save_npz(path: Path, **replaced: Any) -> Path:
-    np.savez(path, **arrays(**replaced))
+    given: dict[str, Any] = arrays(**replaced)
+    np.savez(path, **given)
     return path
 
 
