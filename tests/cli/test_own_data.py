@@ -155,6 +155,7 @@ def test_a_wrong_optimiser_is_refused_by_the_plan_and_by_the_training(command: C
         answer = command(command_name, "animals.toml")
         assert answer.status == 2
         assert "'RMSporp'; did you mean 'RMSprop'?" in answer.err
+    assert not (project / "runs").exists()
 
 
 def test_str_refuses_sgd_by_import_path_and_takes_other_classes(command: Command, project: Path) -> None:
