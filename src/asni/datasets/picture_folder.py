@@ -93,7 +93,8 @@ class PictureFolder:
         return {entry.name: _pictures(entry) for entry in classes}
 
     def _arrays(self, part: str, pictures: dict[str, list[Path]]) -> dict[str, NDArray[Any]]:
-        labels = [list(self.train).index(name) for name, paths in pictures.items() for _ in paths]
+        positions = {name: position for position, name in enumerate(self.train)}
+        labels = [positions[name] for name, paths in pictures.items() for _ in paths]
         images = np.empty((len(labels), *self.info.shape), np.uint8)
         paths = [path for paths in pictures.values() for path in paths]
         shown = track(paths, f"{part}: reading pictures", console=Console(stderr=True), disable=not sys.stderr.isatty())
