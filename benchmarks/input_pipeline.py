@@ -12,8 +12,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from asni import datasets, networks, recipes
 from asni.datasets.order import epoch_order
+from asni.training.optimizers import make_optimizer
 from asni.training.processes import make_fabric
-from asni.training.round import make_optimizer, train_step
+from asni.training.round import train_step
 from benchmarks.timing import seconds
 
 BATCH = 128

@@ -10,8 +10,9 @@ from torch import nn
 from asni import networks, recipes
 from asni.methods.asni import ASNI
 from asni.pruning.layers import prunable
+from asni.training.optimizers import make_optimizer
 from asni.training.processes import make_fabric
-from asni.training.round import make_optimizer, train_step
+from asni.training.round import train_step
 from benchmarks.pruning import resident
 
 SHAPE, CLASSES = (3, 224, 224), 1000

@@ -14,8 +14,9 @@ from asni.methods.continuous import Continuous
 from asni.methods.gmp import GMP
 from asni.methods.rigl import RigL
 from asni.methods.soft_threshold import STR
+from asni.training.optimizers import make_optimizer
 from asni.training.processes import make_fabric
-from asni.training.round import make_optimizer, train_step
+from asni.training.round import train_step
 from benchmarks.timing import seconds
 
 NEVER = 10**9

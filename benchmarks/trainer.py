@@ -18,9 +18,10 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from asni import datasets, networks, recipes
 from asni.methods.asni import ASNI
 from asni.runs.run import Experiment
+from asni.training.optimizers import make_optimizer
 from asni.training.processes import make_fabric
 from asni.training.progress import Progress
-from asni.training.round import make_optimizer, train_step
+from asni.training.round import train_step
 from asni.training.trainer import Trainer
 from benchmarks.timing import seconds
 

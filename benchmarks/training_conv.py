@@ -10,8 +10,9 @@ from torch.nn.functional import cross_entropy
 
 from asni import networks, recipes
 from asni.methods.asni import ASNI
+from asni.training.optimizers import make_optimizer
 from asni.training.processes import make_fabric
-from asni.training.round import make_optimizer, train_step
+from asni.training.round import train_step
 from benchmarks.timing import seconds
 
 SHAPE, CLASSES = (3, 32, 32), 10

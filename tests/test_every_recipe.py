@@ -31,7 +31,7 @@ def noise(info: Info) -> InMemory:
 @pytest.mark.parametrize("name", IN_MEMORY)
 def test_a_recipe_trains_and_ends_at_its_nonzeros(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = recipes.load(name)
-    monkeypatch.setattr(datasets, "load", lambda dataset: noise(INFO[dataset]))
+    monkeypatch.setattr(datasets, "load", lambda dataset, options: noise(INFO[dataset]))
     run = METHODS["asni-1"].train(trainer(tmp_path, recipe.override(epochs=1, steps_per_epoch=1)))
     assert run.result["nonzeros"] == plan(recipe)["nonzeros"]
     assert run.result["steps"] == 1

@@ -14,7 +14,7 @@ from asni import recipes
 from asni.errors import UsageError
 from asni.methods import METHODS
 from asni.methods.soft_threshold import SLOWEST, STR, decay_for
-from asni.training.round import make_optimizer
+from asni.training.optimizers import make_optimizer
 from tests.methods.small_recipe import OPTIMIZERS as SMALL
 from tests.methods.small_recipe import small_recipe
 from tests.training.training_by_hand import OPTIMIZERS, alive, small_network, train

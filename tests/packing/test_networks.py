@@ -138,6 +138,22 @@ def test_layers_that_a_recipe_excludes_are_no_part_of_an_amenable_file_and_start
     assert list(from_file.masks) == ["linear1.weight", "linear2.weight"]
 
 
+def test_a_file_keeps_the_layers_the_floor_and_the_score_of_its_recipe(tmp_path: Path) -> None:
+    asked = short_digits(epochs=2)
+    chosen = {"include": ["linear*"], "exclude": ["linear3"], "floor": 0.04, "score": "lamp"}
+    pruning = asked.pruning.model_copy(update=chosen)
+    sparse = METHODS["asni-1"].train(trainer(tmp_path, asked.model_copy(update={"pruning": pruning})))
+    assert all(mask.float().mean() >= 0.04 for mask in sparse.masks.values())
+    for mode in ("exact", "amenable"):
+        inspection = pack(sparse.directory, tmp_path / "net.asni", mode=mode)
+        assert chosen.items() <= inspection.schedule.items()
+        assert recipe_of(tmp_path / "net.asni").pruning == pruning
+        rebuilt = rebuild(tmp_path / "net.asni").state_dict()
+        assert list(sparse.masks) == ["linear1.weight", "linear2.weight"]
+        assert all(torch.equal(rebuilt[name] != 0, mask) for name, mask in sparse.masks.items())
+        assert bool((rebuilt["linear3.weight"] != 0).all())
+
+
 def test_a_packed_run_knows_where_it_came_from(runs: tuple[Path, Trainer], tmp_path: Path) -> None:
     home, _ = runs
     inspection = pack(home / "asni-1", tmp_path / "net.asni")

@@ -55,6 +55,30 @@ def test_a_users_file_may_set_the_authors_rule_and_the_lotterys_rounds(tmp_path:
 
 
 @pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("mnist", "mnist"),
+        ("my_data:load", "my_data:load"),
+        ("./flowers", "{folder}/flowers"),
+        ("flowers.npz", "{folder}/flowers.npz"),
+        ("../flowers/", "{parent}/flowers"),
+        ("/data/flowers", "/data/flowers"),
+    ],
+)
+def test_a_path_of_data_is_relative_to_the_recipe(tmp_path: Path, written: str, found: str) -> None:
+    recipe = load(write(tmp_path, OWN.replace('"mnist"', f'"{written}"')))
+    assert recipe.dataset == found.format(folder=tmp_path, parent=tmp_path.parent)
+
+
+def test_data_in_the_current_directory_is_the_same_however_the_recipe_is_spelt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, OWN.replace('"mnist"', '"./flowers"'))
+    assert load("own.toml").dataset == load("./own.toml").dataset == "./flowers"
+
+
+@pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("epochs = 40", "epoch = 40", r"training\.epoch: .*'epochs'"),
@@ -63,7 +87,20 @@ def test_a_users_file_may_set_the_authors_rule_and_the_lotterys_rounds(tmp_path:
         ("epochs = 40", "epochs = '40'", r"training\.epochs = '40': .*integer"),
         ("epochs = 40", "epochs = 4.5", r"training\.epochs = 4\.5: .*integer"),
         ("lr = 1", "lr = true", r"training\.lr = True: .*number"),
-        ('"sgd"', '"sdg"', r"training\.optimizer = 'sdg': .*'adam'.*'adamw'.*'sgd'"),
+        ('"sgd"', '"sdg"', r"training\.optimizer: .*'sdg'; did you mean 'sgd'.*adam, adamw, package\.module:Class"),
+        ('"sgd"', "'a:B'", r"training: momentum.*'sgd'.*'a:B'"),
+        ("momentum = 0.9", "optimizer_options = { foreach = true }", r"training: optimizer_options.*:Class.*'sgd'"),
+        (
+            '"sgd"\nlr = 1\nmomentum = 0.9',
+            '"a:B"\nlr = 1\noptimizer_options = { lr = 0.1 }',
+            r"training: optimizer_options.* lr",
+        ),
+        (
+            '"sgd"\nlr = 1\nmomentum = 0.9',
+            '"a:B"\nlr = 1\nweight_decay = 0.1\noptimizer_options = { weight_decay = 0.1 }',
+            r"training: weight_decay .*twice",
+        ),
+        ('dataset = "mnist"', 'dataset = "mnist"\ndataset_options = { size = [8, 8] }', r"dataset_options.*'mnist'"),
         ('"sgd"', '"adam"', r"training: momentum.*nesterov.*'sgd'.*'adam'"),
         ("momentum = 0.9", "nesterov = true", r"training: nesterov.*momentum"),
         ("momentum = 0.9", "delta = 0.1", r"training: delta.*warmup_epochs.*lr_policy = 'cosine'"),
@@ -79,7 +116,7 @@ def test_a_users_file_may_set_the_authors_rule_and_the_lotterys_rounds(tmp_path:
         (
             'dataset = "mnist"',
             'dataset = "mnist"\nlearning_rate = 3',
-            r"learning_rate: .*title, dataset, network, network_options, training, pruning, lottery, paper\b",
+            r"learning_rate: .*title, dataset, dataset_options, network, network_options, training, pruning, lottery",
         ),
         ('dataset = "mnist"', 'dataset = "mnist"\nmomentum = 3', r"momentum: .*'training\.momentum'"),
         ('dataset = "mnist"', 'dataset = "mnist"\nname = "x"', r"name: no such key"),

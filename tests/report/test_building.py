@@ -72,6 +72,17 @@ def test_recipes_are_grouped_and_variants_come_in_the_order_of_the_paper(tmp_pat
     ]
 
 
+def test_runs_on_other_data_of_the_same_name_are_a_group_of_their_own(tmp_path: Path) -> None:
+    asked = recipe(dataset="/home/me/flowers")
+    for seed, checksum in enumerate(("ab", "cd")):
+        request = make_run(tmp_path / checksum, asked=asked, seed=seed) / "request.json"
+        data = {"shape": [1, 8, 8], "classes": 10, "train": 5, "test": 5, "checksum": checksum}
+        request.write_text(json.dumps(json.loads(request.read_text()) | {"data": data}))
+    groups = data_of(page(collect(tmp_path)))["groups"]
+    assert [group["facts"]["dataset"] for group in groups] == ["flowers (checksum ab)", "flowers (checksum cd)"]
+    assert groups[0]["family"] != groups[1]["family"]
+
+
 def test_recipes_that_differ_in_the_sparsity_alone_are_a_family_with_one_look_for_each_method(tmp_path: Path) -> None:
     asked = load("mnist-fc")
     for stage in ("asni-1", "gmp", "snip"):

@@ -21,6 +21,12 @@ def test_what_a_recipe_excludes_is_not_prunable() -> None:
     assert part["nonzeros"] == whole["parameters"] - round(0.6 * 64 * 12)
 
 
+def test_only_what_a_recipe_includes_is_prunable() -> None:
+    part = plan(small_recipe(include=["5"]))
+    assert part["prunable"] == 12 * 10
+    assert part["nonzeros"] == part["parameters"] - round(0.6 * 12 * 10)
+
+
 def test_a_layer_that_does_not_exist_is_named_with_the_nearest_one() -> None:
     with pytest.raises(UsageError, match=r"'5\.weigth'.*'5\.weight'"):
         plan(small_recipe(exclude=["5.weigth"]))

@@ -24,7 +24,7 @@ Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="The
 Devices = Annotated[int, typer.Option(min=1, help="Number of devices that train one network, one process each.")]
 PrecisionName = Annotated[Literal["fp32", "bf16", "fp16"], typer.Option(help="fp32, or autocast to bf16 or fp16.")]
 Root = Annotated[Path, typer.Option("--out", help="The directory for runs and figures.")]
-TrustCode = Annotated[bool, typer.Option("--trust-code", help="Allow importing network code that the file names.")]
+TrustCode = Annotated[bool, typer.Option("--trust-code", help="Allow importing code that the file names.")]
 Save = Annotated[
     list[Path] | None,
     typer.Option(

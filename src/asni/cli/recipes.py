@@ -7,6 +7,7 @@ from asni.cli.options import AsJson, Changes, RecipeName
 from asni.cli.output import print_json, print_table
 from asni.methods import METHODS, TASKS
 from asni.recipes import SIZES, load
+from asni.recipes.own_code import is_code
 from asni.studies.plan import outline
 from asni.studies.plan import plan as make_plan
 from asni.studies.tables import hundredths, number
@@ -71,14 +72,16 @@ def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
 
     Example: asni plan mnist-fc --epochs 10
     """
-    facts = make_plan(load(recipe).override(**changes))
+    asked = load(recipe).override(**changes)
+    facts = make_plan(asked)
     if as_json:
         print_json(facts)
         return
     print(f"{facts['recipe']}: {facts['network']} on {facts['dataset']}")
     print(f"{facts['parameters']:,} parameters, {facts['prunable']:,} of them prunable")
     print(f"{facts['epochs']} epochs of {facts['steps_per_epoch']:,} steps, batches of {facts['batch_size']}")
-    print(f"{facts['memory_bytes'] / 2**20:,.1f} MiB in each process, without activations")
+    left_out = "activations and the optimiser's state" if is_code(asked.training.optimizer) else "activations"
+    print(f"{facts['memory_bytes'] / 2**20:,.1f} MiB in each process, without {left_out}")
     alpha = "too high for a number" if facts["alpha"] is None else f"{facts['alpha']:.5g} %"
     print(f"alpha {alpha}, beta {facts['beta']:g}, gamma {facts['gamma']:g}, least {facts['least']:g}")
     print_table(

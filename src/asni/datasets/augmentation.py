@@ -6,6 +6,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from asni.datasets.normalisation import Pixels
+
 PADDING = 4
 
 
@@ -25,10 +27,10 @@ class CropFlip:
         rows, columns = random.integers(0, 2 * PADDING + 1, (2, count), dtype=np.uint8)
         return cls(rows, columns, random.integers(0, 2, count, dtype=np.uint8).astype(np.bool_))
 
-    def apply(self, images: NDArray[np.uint8], positions: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Pad with black, crop back to size, and mirror, each image by the draw of its position."""
+    def apply(self, images: Pixels, positions: NDArray[np.int64]) -> Pixels:
+        """Pad with zeros (black), crop back to size, and mirror, each image by the draw of its position."""
         count, channels, height, width = images.shape
-        padded = np.zeros((count, channels, height + 2 * PADDING, width + 2 * PADDING), dtype=np.uint8)
+        padded = np.zeros((count, channels, height + 2 * PADDING, width + 2 * PADDING), dtype=images.dtype)
         padded[:, :, PADDING:-PADDING, PADDING:-PADDING] = images
         windows = sliding_window_view(padded, (channels, height, width), axis=(1, 2, 3))[:, 0]
         crops = windows[np.arange(count), self.rows[positions], self.columns[positions]]

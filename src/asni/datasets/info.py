@@ -29,14 +29,10 @@ INFO = {
 """The published sizes, available before anything is fetched."""
 
 
-def info_of(name: str) -> Info:
-    """The published sizes of a dataset, by its name.
-
-    >>> info_of("mnist").train
-    60000
-    """
+def published_info(name: str) -> Info:
+    """The published sizes of a dataset, by its name."""
     if name not in INFO:
-        raise unknown("dataset", name, INFO)
+        raise unknown("dataset", name, [*INFO, "./folder", "file.npz", "package.module:function"])
     return INFO[name]
 
 

@@ -1,4 +1,4 @@
-"""A dataset that fits in memory: stored as bytes, augmented and normalised many images at a time."""
+"""A dataset that fits in memory: stored as it comes, augmented and normalised many images at a time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from asni.datasets.augmentation import CropFlip
 from asni.datasets.info import Info
-from asni.datasets.normalisation import Normalisation
+from asni.datasets.normalisation import Normalisation, Pixels
 from asni.datasets.order import shares
 from asni.errors import AsniError, unknown
 
@@ -20,12 +20,15 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Arrays:
-    """Images as uint8 (count, channels, height, width) and labels as uint8 (count), for training and test."""
+    """Images (count, channels, height, width) and labels (count), for training and test.
 
-    train_images: NDArray[np.uint8]
-    train_labels: NDArray[np.uint8]
-    test_images: NDArray[np.uint8]
-    test_labels: NDArray[np.uint8]
+    The published datasets are all uint8.
+    """
+
+    train_images: Pixels
+    train_labels: NDArray[np.integer]
+    test_images: Pixels
+    test_labels: NDArray[np.integer]
 
 
 class InMemory:
@@ -65,7 +68,7 @@ class InMemory:
 
     def _batches(
         self,
-        data: tuple[NDArray[np.uint8], NDArray[np.int64]],
+        data: tuple[Pixels, NDArray[np.int64]],
         order: NDArray[np.int64],
         parts: list[range],
         batch_size: int,
@@ -92,8 +95,8 @@ def _check(arrays: Arrays, classes: int) -> None:
             raise AsniError(f"the {part} set has {len(images)} images but {len(labels)} labels")
         if not len(labels):
             raise AsniError(f"the {part} set is empty")
-        if labels.max() >= classes:
-            at = int(labels.argmax())
+        if labels.max() >= classes or labels.min() < 0:
+            at = int(labels.argmax() if labels.max() >= classes else labels.argmin())
             raise AsniError(f"the {part} set has label {labels[at]} at image {at}; labels must be 0 to {classes - 1}")
     if arrays.train_images.shape[1:] != arrays.test_images.shape[1:]:
         raise AsniError(

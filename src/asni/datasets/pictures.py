@@ -1,4 +1,4 @@
-"""Reads an image file of any size and colour mode as 224x224 RGB bytes."""
+"""Reads image files: whole, or as 224x224 RGB bytes whatever their size and colour mode."""
 
 import math
 from pathlib import Path
@@ -18,17 +18,23 @@ Box = tuple[int, int, int, int]
 
 def read_picture(path: Path, random: np.random.Generator | None) -> NDArray[np.uint8]:
     """Image bytes (3, 224, 224): a random resized crop and flip with `random`, else a resized centre crop."""
-    try:
-        # Some files of ImageNet are grey or CMYK, and one is a PNG with a JPEG's name.
-        with Image.open(path, formats=("JPEG", "PNG")) as opened:
-            picture = opened.convert("RGB")
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise AsniError(f"{path} is damaged or not a JPEG ({error})") from error
+    # Some files of ImageNet are grey or CMYK, and one is a PNG with a JPEG's name.
+    picture = decoded(path).convert("RGB")
     box = centre_box(*picture.size) if random is None else random_box(*picture.size, random)
     pixels = np.asarray(picture.resize((SIZE, SIZE), Image.Resampling.BILINEAR, box=box))
     if random is not None and random.random() < 0.5:
         pixels = pixels[:, ::-1]
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def decoded(path: Path) -> Image.Image:
+    """The picture in a PNG or JPEG file, in its own size and colour mode."""
+    try:
+        with Image.open(path, formats=("JPEG", "PNG")) as picture:
+            picture.load()
+            return picture
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise AsniError(f"{path} is damaged, or neither a JPEG nor a PNG ({error})") from error
 
 
 def centre_box(width: int, height: int) -> tuple[float, float, float, float]:

@@ -17,6 +17,7 @@ from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.masks import Masks, count, nonzero_masks
 from asni.pruning.optimizers import unwrapped
 from asni.pruning.reparameterised import Reparameterised
+from asni.recipes.own_code import is_code
 from asni.runs import names
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def soft_threshold(trainer: "Trainer") -> "Run":
     The trainings of the search are kept next to it as str-search-1, str-search-2 and so on, and its search.json lists
     them: they are part of the cost of a method without a sparsity target.
     """
+    _require_known_momentum(trainer.recipe.training)
     trainings: list[dict[str, float]] = []
 
     def weights_at(earlier: float) -> int:
@@ -164,6 +166,19 @@ def soft_threshold(trainer: "Trainer") -> "Run":
     settings = {"decay": trainings[-1]["decay"]}
     found = {"wanted": trainer.keep, "trainings": trainings}
     return trainer.adopt("str", names.search_name("str", len(trainings)), settings, {names.SEARCH: found})
+
+
+def _require_known_momentum(training: "Training") -> None:
+    """Refuse SGD under an import path: the search computes decays from the momentum in the recipe."""
+    if is_code(training.optimizer):
+        from asni.training.optimizers import own_class
+
+        own = own_class(training)
+        if isinstance(own, type) and issubclass(own, torch.optim.SGD):
+            raise UsageError(
+                f"str cannot use '{training.optimizer}', whose momentum its search does not know. "
+                "Write optimizer = 'sgd' with momentum and nesterov, or choose another method."
+            )
 
 
 def decay_for(trainer: "Trainer", shrinkage: float) -> float:

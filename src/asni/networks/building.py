@@ -1,10 +1,6 @@
 """Builds networks by name: one of the paper's, or a user's own `package.module:function`."""
 
-import importlib
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from traceback import extract_tb
 from typing import Any
 
 import torch
@@ -15,6 +11,7 @@ from asni.networks.conv import conv2, conv4, conv6
 from asni.networks.fc import fc
 from asni.networks.resnet import resnet18, resnet50
 from asni.networks.vgg import vgg11, vgg13, vgg16
+from asni.recipes.own_code import article, described, imported, is_code
 
 Shape = tuple[int, int, int]
 
@@ -40,8 +37,9 @@ def build(name: str, shape: Shape, classes: int, options: Mapping[str, Any] | No
     >>> build("fc", (1, 8, 8), 10).linear1
     Linear(in_features=64, out_features=300, bias=True)
     """
-    if ":" in name:
-        return _call(name, _imported(name), shape, classes, dict(options or {}))
+    if is_code(name):
+        function = imported("network", name, "a function (shape, classes) -> nn.Module")
+        return _call(name, function, shape, classes, dict(options or {}))
     if name not in NETWORKS:
         raise unknown("network", name, [*NETWORKS, "package.module:function"])
     if options:
@@ -59,7 +57,7 @@ def check_output(model: nn.Module, shape: Shape, classes: int) -> None:
     output = _try_forward(model, shape)
     if not isinstance(output, Tensor):
         raise UsageError(
-            f"the network returns {_article(output)}; it must return one tensor with a row of outputs per image"
+            f"the network returns {article(output)}; it must return one tensor with a row of outputs per image"
         )
     if output.ndim != 2 or output.shape[0] != 2:
         given = tuple(output.shape)
@@ -79,30 +77,10 @@ def _try_forward(model: nn.Module, shape: Shape) -> object:
         with torch.no_grad():
             return model(images)
     except Exception as error:
-        raise UsageError(f"the network cannot take images of shape {shape}: {_described(error)}") from error
+        raise UsageError(f"the network cannot take images of shape {shape}: {described(error)}") from error
     finally:
         for module in training:
             module.training = True
-
-
-def _imported(name: str) -> Callable[..., object]:
-    module_name, _, attribute = name.partition(":")
-    # Permanently, since the user's code may import more when it is called or sent to a worker process.
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        raise UsageError(f"cannot import '{module_name}' for network '{name}': {_described(error)}") from error
-    if not hasattr(module, attribute):
-        public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        raise unknown(f"function in module '{module_name}' called", attribute, public)
-    function = getattr(module, attribute)
-    if not callable(function):
-        raise UsageError(
-            f"network '{name}' is {_article(function)}; it must be a function (shape, classes) -> nn.Module"
-        )
-    return function  # type: ignore[no-any-return]
 
 
 def _call(name: str, function: Callable[..., object], shape: Shape, classes: int, options: dict[str, Any]) -> nn.Module:
@@ -110,24 +88,11 @@ def _call(name: str, function: Callable[..., object], shape: Shape, classes: int
         model = function(shape, classes, **options)
     except Exception as error:
         arguments = ", ".join([str(shape), str(classes), *(f"{key}={value!r}" for key, value in options.items())])
-        raise UsageError(f"network '{name}' failed when called with ({arguments}): {_described(error)}") from error
+        raise UsageError(f"network '{name}' failed when called with ({arguments}): {described(error)}") from error
     if not isinstance(model, nn.Module):
-        raise UsageError(f"network '{name}' returned {_article(model)}; it must return a torch.nn.Module")
+        raise UsageError(f"network '{name}' returned {article(model)}; it must return a torch.nn.Module")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise UsageError(f"network '{name}' has no trainable parameters")
     if any(isinstance(parameter, nn.UninitializedParameter) for parameter in model.parameters()):
         _try_forward(model, shape)
     return model
-
-
-def _described(error: Exception) -> str:
-    """The error and the line of the user's code that caused it, since the CLI prints no traceback."""
-    not_theirs = ("<", __file__, importlib.__file__, str(Path(torch.__file__).parent))
-    theirs = [frame for frame in extract_tb(error.__traceback__) if not frame.filename.startswith(not_theirs)]
-    place = f" ({theirs[-1].filename}, line {theirs[-1].lineno})" if theirs else ""
-    return f"{type(error).__name__}: {error}{place}"
-
-
-def _article(value: object) -> str:
-    name = type(value).__name__
-    return "None" if value is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -13,8 +13,8 @@ def accuracy_before_and_after(run: Path, packed: Path, *, trust_code: bool = Fal
     from asni.training.evaluation import accuracy
 
     recipe = reading.recipe(run)
-    require_trust(recipe.network, trust_code, str(run))
-    dataset = datasets.load(recipe.dataset)
+    require_trust(recipe, trust_code, str(run))
+    dataset = datasets.load(recipe.dataset, recipe.dataset_options)
     model = rebuild(packed, trust_code=trust_code)
     after = accuracy(model, dataset)
     model.load_state_dict(Run(run, {}).weights)

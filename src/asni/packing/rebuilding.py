@@ -29,7 +29,7 @@ def rebuild(path: str | Path, *, trust_code: bool = False) -> "nn.Module":
     network = packed.network
     if not {"name", "shape", "classes"} <= network.keys() or len(network["shape"]) != 3:
         raise PackError(f"{path} does not describe its network; load its weights into your own model with asni.load.")
-    require_trust(network["name"], trust_code, str(path))
+    _require_trust(network["name"], trust_code, str(path))
     channels, height, width = network["shape"]
     model = build(network["name"], (channels, height, width), network["classes"], network.get("options"))
     fill(model, packed)
@@ -75,7 +75,7 @@ def recipe_of(path: str | Path, *, trust_code: bool = False) -> "Recipe":
     if recipe is None:
         raise PackError(f"{path} holds no recipe. Name one: asni train RECIPE --from {path}")
     found = checked(Recipe, recipe, str(path))
-    require_trust(found.network, trust_code, str(path))
+    require_trust(found, trust_code, str(path))
     return found
 
 
@@ -97,9 +97,14 @@ def train_from(trainer: "Trainer", path: str | Path) -> "Run":
     )
 
 
-def require_trust(network: str, trusted: bool, source: str) -> None:
-    """Raise an error if the network is an import path (a name with a colon) and not trusted."""
-    if ":" in network and not trusted:
-        raise PackError(
-            f"{source} names the code {network} as its network. If you trust that code, allow it with --trust-code."
-        )
+def require_trust(recipe: "Recipe", trusted: bool, source: str) -> None:
+    """Raise an error if the network, the data or the optimiser is an import path and not trusted."""
+    for name in (recipe.network, recipe.dataset, recipe.training.optimizer):
+        _require_trust(name, trusted, source)
+
+
+def _require_trust(name: str, trusted: bool, source: str) -> None:
+    from asni.recipes.own_code import is_code
+
+    if is_code(name) and not trusted:
+        raise PackError(f"{source} names the code {name}. If you trust that code, allow it with --trust-code.")

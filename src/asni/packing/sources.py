@@ -1,7 +1,7 @@
 """Read the weights to pack: from a finished run, a safetensors file or a PyTorch state_dict."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def _read_run(directory: Path, mode: str) -> Source:
         tensors = {name: tensor for name, tensor in tensors.items() if name in masks}
     metrics = {key: value for key, value in result.items() if key != "rounds"}
     about = {"recipe": _without_defaults(recipe), "metrics": metrics}
-    return Source(tensors, _network(recipe), about)
+    return Source(tensors, _network(recipe, reading.own_data(directory)), about)
 
 
 def _masks(directory: Path, *, dense: bool) -> Mapping[str, Tensor]:
@@ -53,13 +53,14 @@ def _masks(directory: Path, *, dense: bool) -> Mapping[str, Tensor]:
     return read_safetensors(directory / names.MASK)
 
 
-def _network(recipe: Mapping[str, Any]) -> dict[str, Any]:
+def _network(recipe: Mapping[str, Any], own_data: Mapping[str, Any] | None) -> dict[str, Any]:
+    """How to build the network; `own_data` are the sizes of the user's own data that the run has recorded."""
     from asni.datasets import INFO
 
-    if recipe["dataset"] not in INFO:
+    data = asdict(INFO[recipe["dataset"]]) if recipe["dataset"] in INFO else own_data
+    if data is None:
         return {}
-    data = INFO[recipe["dataset"]]
-    network: dict[str, Any] = {"name": recipe["network"], "shape": list(data.shape), "classes": data.classes}
+    network: dict[str, Any] = {"name": recipe["network"], "shape": list(data["shape"]), "classes": data["classes"]}
     options = recipe.get("network_options")
     return {**network, "options": options} if options else network
 
@@ -67,7 +68,7 @@ def _network(recipe: Mapping[str, Any]) -> dict[str, Any]:
 def _without_defaults(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe without unset values, its title and the paper's numbers."""
     parts = {
-        key: {inner: said for inner, said in value.items() if said is not None} if key in _SECTIONS else value
+        key: {inner: said for inner, said in value.items() if said not in (None, {})} if key in _SECTIONS else value
         for key, value in recipe.items()
     }
     return {key: value for key, value in parts.items() if key not in ("paper", "title") and value not in (None, {})}

@@ -1,5 +1,6 @@
 """Recipes from TOML: the ones in this package by name, a user's own by path."""
 
+import os
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import NamedTuple
 
 from asni.errors import UsageError, unknown
 from asni.recipes.checking import checked
-from asni.recipes.recipe import Recipe
+from asni.recipes.recipe import Recipe, is_path
 
 
 class Size(NamedTuple):
@@ -48,12 +49,14 @@ def names() -> list[str]:
 def load(name_or_path: str) -> Recipe:
     """Load a recipe of this package by name, or a user's recipe by the path of its .toml file.
 
+    If its dataset is a relative path, it is relative to that file.
+
     >>> load("mnist-fc").training.epochs
     50
     """
     if name_or_path.endswith(".toml") or "/" in name_or_path:
         path = Path(name_or_path)
-        return _parsed(_read(path), name=path.stem, source=name_or_path)
+        return _parsed(_read(path), name=path.stem, source=name_or_path, folder=path.parent)
     if name_or_path not in names():
         raise unknown("recipe", name_or_path, names())
     text = files(__package__).joinpath(f"{name_or_path}.toml").read_text(encoding="utf-8")
@@ -71,9 +74,20 @@ def _read(path: Path) -> str:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _parsed(text: str, name: str, source: str) -> Recipe:
+def _parsed(text: str, name: str, source: str, folder: Path = Path()) -> Recipe:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{source}: not valid TOML: {error}") from None
-    return checked(Recipe, data, source, name=name, overrides={})
+    recipe = checked(Recipe, data, source, name=name, overrides={})
+    return recipe.model_copy(update={"dataset": _beside(folder, recipe.dataset)}) if is_path(recipe.dataset) else recipe
+
+
+def _beside(folder: Path, dataset: str) -> str:
+    """The path of data that is given relative to the recipe's folder, always in the same spelling.
+
+    >>> _beside(Path("mine"), "./flowers"), _beside(Path(), "flowers/"), _beside(Path("mine"), "/data/flowers")
+    ('mine/flowers', './flowers', '/data/flowers')
+    """
+    path = os.path.normpath(folder / Path(dataset).expanduser())
+    return path if is_path(path) else f"./{path}"

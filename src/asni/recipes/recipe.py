@@ -1,6 +1,5 @@
 """Recipes: what to train and how, and variants with other settings."""
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any, Self
@@ -10,7 +9,8 @@ from pydantic import BaseModel, Field, model_validator
 from asni.errors import UsageError
 from asni.pruning.schedules import Sigmoid
 from asni.recipes.checking import checked
-from asni.recipes.sections import STRICT, Lottery, Overrides, Paper, Pruning, Training
+from asni.recipes.own_code import is_code
+from asni.recipes.sections import STRICT, Lottery, Options, Overrides, Paper, Pruning, Training
 
 EXCLUSIVE = {
     "alpha": "sparsity",
@@ -21,6 +21,11 @@ EXCLUSIVE = {
 """Pairs of overrides of which a variant has one: the later one replaces the other."""
 
 
+def is_path(dataset: str) -> bool:
+    """Whether a recipe's dataset is a file or a folder; a folder in the same directory is written with a "./"."""
+    return not is_code(dataset) and ("/" in dataset or dataset.endswith(".npz"))
+
+
 class Recipe(BaseModel):
     """A dataset, a network, a training and a pruning schedule."""
 
@@ -28,9 +33,10 @@ class Recipe(BaseModel):
 
     name: str
     title: str = ""
-    dataset: str
+    dataset: str = Field(description="one of the paper's, a ./folder, a file.npz, or package.module:function")
+    dataset_options: Options = {}
     network: str = Field(description="one of the paper's, or package.module:function")
-    network_options: dict[str, Any] = {}
+    network_options: Options = {}
     training: Training
     pruning: Pruning
     lottery: Lottery = Lottery()
@@ -39,15 +45,14 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
-        if self.network_options and ":" not in self.network:
+        if self.dataset_options and not (is_code(self.dataset) or is_path(self.dataset)):
+            raise ValueError(
+                f"dataset_options require a ./folder or a package.module:function as dataset, not '{self.dataset}'"
+            )
+        if self.network_options and not is_code(self.network):
             raise ValueError(
                 f"network_options require a network given as package.module:function, not '{self.network}'"
             )
-        try:
-            json.dumps(self.network_options, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            kinds = "strings, finite numbers, booleans, and arrays and tables of these"
-            raise ValueError(f"network_options may contain {kinds} ({error})") from error
         if not 0 < (final := self.schedule().final) < 1:
             given = ", ".join(f"{key} = {getattr(self.pruning, key)}" for key in ("alpha", "beta", "least"))
             raise ValueError(

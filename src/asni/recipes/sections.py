@@ -1,8 +1,12 @@
 """The sections of a recipe: training, pruning, lottery rounds, the paper's numbers, and what a variant changes."""
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from asni.errors import unknown
+from asni.recipes.own_code import is_code
 
 if TYPE_CHECKING:
     from asni.pruning.gradual import Ranking
@@ -24,6 +28,8 @@ Score = Literal["magnitude", "lamp"]
 
 Floor = Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)]
 
+OPTIMIZERS = ("adam", "adamw", "sgd")
+
 PruningRate = Annotated[float, Field(ge=0.001, lt=1)]
 Rounds = Annotated[int, Field(ge=1, le=10_000)]
 
@@ -39,6 +45,19 @@ SCORE = "the score that ranks the weights"
 FLOOR = "the minimum to keep in each layer: a fraction such as 0.01, or a whole number of weights"
 
 
+def _storable(options: dict[str, Any]) -> dict[str, Any]:
+    try:
+        json.dumps(options, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        kinds = "strings, finite numbers, booleans, and arrays and tables of these"
+        raise ValueError(f"may contain {kinds} ({error})") from error
+    return options
+
+
+Options = Annotated[dict[str, Any], AfterValidator(_storable)]
+"""Arguments for the user's own code. A run stores them as JSON."""
+
+
 class Training(BaseModel):
     """One round of training."""
 
@@ -47,7 +66,8 @@ class Training(BaseModel):
     epochs: Epochs
     batch_size: BatchSize
     steps_per_epoch: Steps | None = Field(default=None, description="default: the whole training set once")
-    optimizer: Literal["adam", "adamw", "sgd"]
+    optimizer: str = Field(description="adam, adamw, sgd, or package.module:Class")
+    optimizer_options: Options = Field(default={}, description="more arguments for a package.module:Class")
     lr: Rate
     weight_decay: float = Field(default=0.0, ge=0)
     momentum: float = Field(default=0.0, ge=0, lt=1)
@@ -58,10 +78,23 @@ class Training(BaseModel):
     threads: int | None = Field(default=None, ge=1, description="CPU threads per process; default: torch's choice")
     augment: Literal["crop-flip", "resized-crop-flip"] | None = None
 
+    @field_validator("optimizer")
+    @classmethod
+    def _is_known(cls, optimizer: str) -> str:
+        if optimizer not in OPTIMIZERS and not is_code(optimizer):
+            raise ValueError(str(unknown("optimiser", optimizer, [*OPTIMIZERS, "package.module:Class"])))
+        return optimizer
+
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
         if self.optimizer != "sgd" and (self.momentum or self.nesterov):
             raise ValueError(f"momentum and nesterov require optimizer = 'sgd', not '{self.optimizer}'")
+        if self.optimizer_options and not is_code(self.optimizer):
+            raise ValueError(f"optimizer_options require optimizer = 'package.module:Class', not '{self.optimizer}'")
+        if "lr" in self.optimizer_options:
+            raise ValueError("optimizer_options may not contain lr: set it as lr, since it changes with the epochs")
+        if "weight_decay" in self.optimizer_options and self.weight_decay:
+            raise ValueError("weight_decay is set twice: once in optimizer_options is enough")
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov = true requires a momentum above 0")
         if self.lr_policy != "cosine" and (self.delta or self.warmup_epochs):

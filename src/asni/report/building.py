@@ -6,12 +6,14 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from asni.errors import AsniError
 from asni.figures.style import Look, looks
 from asni.methods import VARIANTS, title
 from asni.recipes import Recipe
+from asni.recipes.recipe import is_path
 from asni.report.collecting import RESULTS, Collection, ShownRun
 from asni.report.commands import command
 from asni.report.weights import distribution, layers
@@ -77,8 +79,8 @@ def _data(collection: Collection, bins: int, version: str | None) -> dict[str, A
     groups: dict[str, list[ShownRun]] = {}
     families: dict[str, list[ShownRun]] = {}
     for run in collection.runs:
-        # Different recipes with the same name are separate groups, so that no table mixes them.
-        groups.setdefault(run.recipe.model_dump_json(), []).append(run)
+        # Different recipes with the same name are separate groups, so that no table mixes them; so is other data.
+        groups.setdefault(f"{run.recipe.model_dump_json()} {run.own_data}", []).append(run)
         families.setdefault(_family(run), []).append(run)
     # One chart shows a whole family, so its looks are chosen together.
     stages = {family: _stages(sorted(own, key=_place)) for family, own in families.items()}
@@ -102,7 +104,8 @@ def _family(run: ShownRun) -> str:
     same = {"alpha": None, "sparsity": None, "epochs": None, "gamma": recipe.gamma}
     pruning = recipe.pruning.model_copy(update=same)
     overrides = recipe.overrides.model_copy(update={"alpha": None, "sparsity": None})
-    return recipe.model_copy(update={"pruning": pruning, "overrides": overrides}).model_dump_json()
+    same_but_sparsity = recipe.model_copy(update={"pruning": pruning, "overrides": overrides})
+    return f"{same_but_sparsity.model_dump_json()} {run.own_data}"
 
 
 def _place(run: ShownRun) -> tuple[int, str, int, str]:
@@ -128,7 +131,7 @@ def _group(runs: list[ShownRun], stages: Mapping[str, Any], bins: int) -> dict[s
         "title": recipe.title,
         "facts": {
             "network": recipe.network,
-            "dataset": recipe.dataset,
+            "dataset": _dataset(runs[0]),
             "epochs": training.epochs,
             "batch size": training.batch_size,
             "optimiser": f"{training.optimizer}, learning rate {training.lr:g} ({training.lr_policy})",
@@ -142,6 +145,13 @@ def _group(runs: list[ShownRun], stages: Mapping[str, Any], bins: int) -> dict[s
         "distribution": distribution(runs, bins),
         "runs": [_run(run, bins) for run in runs],
     }
+
+
+def _dataset(run: ShownRun) -> str:
+    """The name of the data; of a path only its last part, since a shared page must not reveal the rest."""
+    dataset = run.recipe.dataset
+    name = Path(dataset).name if is_path(dataset) else dataset
+    return name if run.own_data is None else f"{name} (checksum {run.own_data.get('checksum')})"
 
 
 def _in_words(settings: Mapping[str, Any]) -> str:

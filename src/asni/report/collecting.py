@@ -37,6 +37,7 @@ class ShownRun:
 
     path: str
     recipe: Recipe
+    own_data: Mapping[str, Any] | None
     method: str
     stage: str
     seed: int
@@ -136,6 +137,7 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
     return ShownRun(
         path,
         recipe,
+        reading.own_data(directory),
         _method(directory, request, stage),
         stage,
         seed,

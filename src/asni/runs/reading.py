@@ -123,6 +123,15 @@ def recipe(run: Path) -> Recipe:
         raise AsniError(f"{path}: the recipe's schedule cannot be computed ({error})") from error
 
 
+def own_data(run: Path) -> dict[str, Any] | None:
+    """The sizes and the checksum of the user's own data that the run was trained on; None for a published dataset."""
+    path = run / names.REQUEST
+    found = json_object(path).get("data")
+    if found is not None and not (isinstance(found, dict) and {"shape", "classes"} <= found.keys()):
+        raise AsniError(f"{path}: data is {found!r}, not the sizes of a dataset")
+    return found
+
+
 def json_object(path: Path) -> dict[str, Any]:
     """The content of `request.json`, `environment.json` or `result.json`."""
     return _object(_text(path), str(path))

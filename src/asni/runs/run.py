@@ -5,12 +5,13 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
+from asni import datasets
 from asni.errors import AsniError
 from asni.files import make_directory, read_tensors, write_atomically, write_json, write_tensors, write_text
 from asni.recipes import Recipe
@@ -37,6 +38,12 @@ class Experiment:
         """The directory of its trainings, the same for every command."""
         return self.root / self.recipe.variant_name / f"seed-{self.seed}"
 
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """What a request records of the user's own data, so that other data is not taken for the same."""
+        found = datasets.fingerprint(self.recipe.dataset, self.recipe.dataset_options)
+        return {} if found is None else {"data": found}
+
     def run(self, stage: str, *, method: str | None = None, settings: Mapping[str, Any] | None = None) -> "Run":
         """The run of the training `stage`, the last one of the method of that name unless `method` is given.
 
@@ -48,6 +55,7 @@ class Experiment:
             "stage": stage,
             "seed": self.seed,
             "precision": self.precision,
+            **self.data,
         }
         return Run(self.home / stage, request if settings is None else {**request, "settings": dict(settings)})
 

@@ -8,6 +8,7 @@ from asni.datasets import info_of
 from asni.pruning.schedules import kept
 from asni.recipes import Recipe, Size
 from asni.recipes.open_points import open_points
+from asni.recipes.own_code import is_code
 from asni.recipes.sections import Training
 
 if TYPE_CHECKING:
@@ -28,11 +29,15 @@ def plan(recipe: Recipe) -> dict[str, Any]:
     from asni.methods.tickets import rewind_step
     from asni.pruning.layers import prunable
     from asni.pruning.masks import weight_count, weights_to_keep
+    from asni.training.optimizers import own_optimizer
 
-    info, pruning = info_of(recipe.dataset), recipe.pruning
+    info, pruning = info_of(recipe.dataset, recipe.dataset_options), recipe.pruning
     # A user's own function may read values, and tensors on the meta device have none.
-    with torch.device("cpu" if ":" in recipe.network else "meta"):
+    with torch.device("cpu" if is_code(recipe.network) else "meta"):
         model = networks.build(recipe.network, info.shape, info.classes, recipe.network_options)
+    if is_code(recipe.training.optimizer):
+        # Only to refuse a class that cannot be used, before anything is trained.
+        own_optimizer([torch.nn.Parameter(torch.zeros(1))], recipe.training)
     weights = prunable(model, **pruning.layers)
     size = Size(
         parameters=sum(parameter.numel() for parameter in model.parameters()),
@@ -62,7 +67,7 @@ def outline(recipe: Recipe, size: Size) -> dict[str, Any]:
         **size._asdict(),
         "epochs": epochs,
         "batch_size": recipe.training.batch_size,
-        "steps_per_epoch": recipe.steps_per_epoch(info_of(recipe.dataset).train),
+        "steps_per_epoch": recipe.steps_per_epoch(info_of(recipe.dataset, recipe.dataset_options).train),
         "nonzeros": last["nonzeros"],
         "sparsity": last["sparsity"],
         "total_sparsity": 1 - last["nonzeros"] / size.parameters,
@@ -84,10 +89,11 @@ def _after(epoch: int, alive: int, size: Size) -> dict[str, Any]:
 def memory_bytes(model: "nn.Module", weights: "Mapping[str, Tensor]", training: Training) -> int:
     """The memory of one process in fp32: parameters, gradients, optimiser state and masks.
 
-    Activations are not included; they grow with the process's share of the batch.
+    Activations are not included; they grow with the process's share of the batch. Nor is the state of an optimiser of
+    the user's own, which is not known before its first step.
     """
     from asni.pruning.hold import mask_bytes
 
-    copies = {"adam": 4, "adamw": 4, "sgd": 3 if training.momentum else 2}[training.optimizer]
+    copies = {"adam": 4, "adamw": 4, "sgd": 3 if training.momentum else 2}.get(training.optimizer, 2)
     values = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
     return copies * values + sum(weights[name].numel() * width for name, width in mask_bytes(weights).items())

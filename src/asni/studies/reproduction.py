@@ -119,7 +119,7 @@ def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mappin
 
 def _epochs_and_steps(recipe: Recipe) -> tuple[int, int]:
     """The number of epochs, and of steps per epoch."""
-    return recipe.training.epochs, recipe.steps_per_epoch(info_of(recipe.dataset).train)
+    return recipe.training.epochs, recipe.steps_per_epoch(info_of(recipe.dataset, recipe.dataset_options).train)
 
 
 def _in_words(trained: tuple[int, int], own: tuple[int, int]) -> str:

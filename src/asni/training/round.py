@@ -14,10 +14,11 @@ from asni.errors import AsniError, StoppedError
 from asni.files import read_checkpoint, write_checkpoint
 from asni.pruning.masks import weight_count
 from asni.pruning.pruner import Pruner
-from asni.recipes import Recipe, lr_at
+from asni.recipes import lr_at
 from asni.runs.run import Run
 from asni.training.environment import environment
 from asni.training.evaluation import TEST_BATCH, count_correct
+from asni.training.optimizers import make_optimizer
 from asni.training.processes import fail_together
 from asni.training.progress import Bar
 
@@ -246,20 +247,3 @@ def train_step(
     fabric.backward(loss)
     optimizer.step()
     return loss.detach()
-
-
-def make_optimizer(model: nn.Module, recipe: Recipe, *, fused: bool = True) -> torch.optim.Optimizer:
-    """The recipe's optimiser; `fused` runs one kernel per step instead of several per parameter.
-
-    Do not use `fused` with a gradient scaler: if the first step is skipped, PyTorch's fused SGD continues from an
-    uninitialised momentum buffer.
-    """
-    training = recipe.training
-    common: dict[str, Any] = {"lr": training.lr, "weight_decay": training.weight_decay, "fused": fused}
-    match training.optimizer:
-        case "sgd":
-            return torch.optim.SGD(model.parameters(), momentum=training.momentum, nesterov=training.nesterov, **common)
-        case "adam":
-            return torch.optim.Adam(model.parameters(), **common)
-        case "adamw":
-            return torch.optim.AdamW(model.parameters(), **common)

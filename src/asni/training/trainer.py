@@ -13,7 +13,9 @@ from asni.datasets.order import epoch_order
 from asni.errors import UsageError
 from asni.pruning.layers import prunable
 from asni.pruning.masks import weight_count, weights_to_keep
+from asni.recipes.own_code import is_code
 from asni.runs.run import Experiment, Run
+from asni.training.optimizers import make_optimizer
 from asni.training.processes import fail_together
 from asni.training.progress import Progress
 from asni.training.round import MakePruner, Round
@@ -30,7 +32,9 @@ class Trainer:
         if training.threads is not None:
             torch.set_num_threads(training.threads)
         with fail_together(fabric):
-            self.dataset = datasets.load(self.recipe.dataset)
+            self.dataset = datasets.load(self.recipe.dataset, self.recipe.dataset_options)
+            # Known before the first round: reading own data may fail.
+            _ = experiment.data
         self.steps_per_epoch = self.recipe.steps_per_epoch(self.dataset.info.train)
         if training.batch_size < fabric.world_size:
             raise UsageError(
@@ -42,8 +46,10 @@ class Trainer:
         self.rounds: dict[str, Run] = {}
         self._trained_here: set[str] = set()
         with fail_together(fabric):
-            # Known from the start, so that a pruning that is impossible is refused before anything is trained.
-            weights = self.prunable(self.network())
+            # Known from the start, so that what is impossible is refused before anything is trained.
+            weights = self.prunable(model := self.network())
+            if is_code(training.optimizer):
+                make_optimizer(model, self.recipe)
             self.sparsity = self.recipe.schedule(weight_count(weights)).final
             self.keep = weights_to_keep(weights, self.sparsity, self.recipe.pruning.floor)
 
