@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.distributed import checkpoint
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -133,13 +134,13 @@ def a_distributed_checkpoint_resumes_to_the_same_bits(folder: Path) -> None:
         model, optimizer, pruner = started(make_pruner)
         train(model, optimizer, range(7))
         state = state_of(model, optimizer, pruner)
-        checkpoint.save(state, checkpoint_id=folder / name)
+        save(state, checkpoint_id=folder / name)
         train(model, optimizer, range(7, STEPS))
 
         other, other_optimizer, other_pruner = started(make_pruner)
         train(other, other_optimizer, range(1))  # makes the optimiser's state, which a checkpoint is read into
         state = state_of(other, other_optimizer, other_pruner)
-        checkpoint.load(state, checkpoint_id=folder / name)
+        load(state, checkpoint_id=folder / name)
         other.load_state_dict(state["model"])
         set_optimizer_state_dict(other, other_optimizer, state["optimizer"])
         other_pruner.load_state_dict(state["pruner"])

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Unpack
 import torch
 from torch import Tensor, nn
 
+from asni.errors import AsniError, UsageError
 from asni.methods.asni import asni_1
-from asni.networks.initial import reset_biases_and_norms
+from asni.networks.initial import can_be_reset, reset_biases_and_norms
 from asni.pruning.hold import Hold
-from asni.pruning.layers import Layers, prunable
-from asni.pruning.masks import Masks, nonzero_masks, require_fitting, weights_of
+from asni.pruning.layers import Layers, prunable, survey
+from asni.pruning.masks import Masks, nonzero_masks, renamed, require_fitting, weights_of
+from asni.pruning.messages import warn
+from asni.pruning.sharded import any_sharded
 from asni.runs import names
 
 if TYPE_CHECKING:
@@ -63,11 +66,19 @@ def _short(centroid: float | None) -> str:
 
 
 @torch.no_grad()
-def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None, **layers: Unpack[Layers]) -> Amenable:
+def amenable(
+    model: nn.Module,
+    masks: Mapping[str, Tensor] | None = None,
+    *,
+    initial: Mapping[str, Tensor] | None = None,
+    **layers: Unpack[Layers],
+) -> Amenable:
     """Sets each layer's surviving positive (negative) weights to their mean, biases to 0, and resets norm layers.
 
-    In a layer without an entry in `masks`, the nonzero weights survive. Layers that you exclude keep their weights.
-    Retrain the network under `asni.Hold`.
+    In a layer without an entry in `masks`, the nonzero weights survive. `initial` is the state_dict from before the
+    training: all that is not pruned, such as embeddings, returns to it. Without `initial` such parameters keep their
+    trained values, and a warning names them; layers that you exclude keep theirs too. Retrain the network under
+    `asni.Hold`.
 
     >>> model = nn.Linear(4, 1)
     >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 3.0, 0.0, -0.5]]))
@@ -79,25 +90,67 @@ def amenable(model: nn.Module, masks: Mapping[str, Tensor] | None = None, **laye
     weight  -0.5   2  3 of 4
     """
     weights = prunable(model, **layers)
+    masks = renamed(masks or {}, dict(model.named_parameters(remove_duplicate=False)))
     if not layers:
-        weights |= weights_of(model, masks or {})
-    masks = {**nonzero_masks(weights), **(masks or {})}
+        weights |= weights_of(model, masks)
+    masks = {**nonzero_masks(weights), **masks}
     require_fitting(masks, weights)
+    if any_sharded(weights.values()):
+        raise AsniError("amenable needs whole weights. Gather the sharded model into one process first.")
     theta_hat = {name: value.clone() for name, value in model.state_dict().items()}
-    c_plus: dict[str, float] = {}
-    c_minus: dict[str, float] = {}
-    for name, weight in weights.items():
-        lives = masks[name].to(weight.device)
-        positive, negative = (weight > 0) & lives, (weight < 0) & lives
-        weight.masked_fill_(~lives, 0.0)
-        for sign, centroids in ((positive, c_plus), (negative, c_minus)):
-            if sign.any():
-                mean = weight[sign].double().mean()
-                weight[sign] = mean.to(weight.dtype)
-                centroids[name] = mean.to(weight.dtype).item()
+    centroids = {name: _set_to_means(weight, masks[name].to(weight.device)) for name, weight in weights.items()}
+    if initial is None:
+        _warn_of_trained_values(model, weights, **layers)
+    else:
+        _return_to(initial, model, weights)
     reset_biases_and_norms(model)
     theta_0 = {name: value.clone() for name, value in model.state_dict().items()}
+    c_minus, c_plus = (
+        {name: means[sign] for name, means in centroids.items() if sign in means} for sign in ("negative", "positive")
+    )
     return Amenable(theta_hat, theta_0, c_plus, c_minus, masks)
+
+
+def _set_to_means(weight: Tensor, lives: Tensor) -> dict[str, float]:
+    """Set a layer's living weights of each sign to their mean, the others to 0; returns the means."""
+    means = {}
+    signs = {"positive": (weight > 0) & lives, "negative": (weight < 0) & lives}
+    weight.masked_fill_(~lives, 0.0)
+    for sign, here in signs.items():
+        if here.any():
+            mean = weight[here].double().mean().to(weight.dtype)
+            weight[here] = mean
+            means[sign] = mean.item()
+    return means
+
+
+def _return_to(initial: Mapping[str, Tensor], model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    start = renamed(initial, model.state_dict())
+    own = {id(weight) for weight in weights.values()}
+    for name, value in model.state_dict(keep_vars=True).items():
+        if id(value) not in own:
+            if name not in start or start[name].shape != value.shape:
+                raise UsageError(f"initial is the state_dict of another network: it has no '{name}' of this shape.")
+            value.copy_(start[name])
+
+
+def _warn_of_trained_values(model: nn.Module, weights: Mapping[str, Tensor], **layers: Unpack[Layers]) -> None:
+    """Warn of what makes the start more than two numbers per layer."""
+    own = {id(weight) for weight in weights.values()}
+    trained = [
+        each
+        for each in survey(model, **layers)
+        if each.left_out not in ("excluded", "not included", "frozen", "")
+        and id(each.parameter) not in own
+        and not can_be_reset(each.name, each.module)
+    ]
+    if trained:
+        names = ", ".join(f"'{each.name}'" for each in trained[:3]) + " and more" * (len(trained) > 3)
+        warn(
+            f"{names}: {sum(each.parameter.numel() for each in trained):,} parameters keep their trained values, so "
+            "the network starts from more than two numbers per layer. "
+            "Pass initial=, the state_dict from before the training."
+        )
 
 
 def asni_2(trainer: "Trainer") -> "Run":
@@ -115,15 +168,10 @@ def asni_2(trainer: "Trainer") -> "Run":
     )
 
 
-@torch.no_grad()
 def amenable_network(trainer: "Trainer", sparse: "Run") -> tuple[nn.Module, Amenable]:
     """The network that ASNI-II starts from: pruned layers at their centroids, all else as ASNI-I started, biases 0."""
-    numbers = amenable(trainer.network(sparse.weights), sparse.masks, **trainer.recipe.pruning.layers)
-    model = trainer.network(sparse.initial)
-    reset_biases_and_norms(model)
-    for name in sparse.masks:
-        model.get_parameter(name).copy_(numbers.theta_0[name])
-    return model, numbers
+    model = trainer.network(sparse.weights)
+    return model, amenable(model, sparse.masks, initial=sparse.initial, **trainer.recipe.pruning.layers)
 
 
 def original(trainer: "Trainer") -> "Run":

@@ -49,3 +49,8 @@ def reset_biases_and_norms(model: nn.Module) -> None:
         for name, parameter in module.named_parameters(recurse=False):
             if "bias" in name:
                 nn.init.zeros_(parameter)
+
+
+def can_be_reset(name: str, module: nn.Module) -> bool:
+    """Whether `reset_biases_and_norms` resets this parameter of the module."""
+    return isinstance(module, NORM_LAYERS) or "bias" in name.rpartition(".")[2]

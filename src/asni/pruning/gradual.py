@@ -15,6 +15,7 @@ from asni.pruning.masks import (
     full_masks,
     keep_largest,
     nearly_empty,
+    nonzero_masks,
     share_of_zeros,
     weight_count,
     weights_to_keep,
@@ -131,7 +132,8 @@ class GradualMagnitude(Hold):
             return
         assert self.target is not None
         masks = keep_largest(self.weights, self.target)
-        thin = nearly_empty(masks)
+        nonzero = count_each(nonzero_masks(self.weights))
+        thin = [name for name in nearly_empty(masks) if nonzero[name]]
         if not thin:
             return
         grown = {name: weight * GROWTH if name in thin else weight for name, weight in self.weights.items()}

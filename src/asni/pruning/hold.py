@@ -82,7 +82,7 @@ class Hold(Pruner):
 
     @property
     def masks(self) -> Masks:
-        """Which weights live; assigning masks zeroes the pruned weights and their optimiser state immediately."""
+        """Which weights live; assigning masks zeroes the pruned weights, and their optimiser state once it is used."""
         return {name: from_local(bits != 0, self.weights[name]) for name, bits in self._bits.items()}
 
     @masks.setter
@@ -95,7 +95,12 @@ class Hold(Pruner):
         self._bits = {name: _as_bits(own[name], weight, widths[name]) for name, weight in self.weights.items()}
         self._ending.alive = count(own)
         self._dense = self._ending.alive == self._ending.weights
-        self._zero_weights_and_state()
+        self._zero_weights()
+        if self._begun:
+            self._zero_state()
+        else:
+            # A state that was loaded before may belong to masks that are still to be loaded.
+            self._forget_versions()
         self._warn_of_nearly_empty(own)
 
     def state_dict(self) -> dict[str, Any]:
@@ -114,7 +119,8 @@ class Hold(Pruner):
         if self._dense:
             return
         if self._versions != self._versions_now():
-            self._zero_weights_and_state()
+            self._zero_weights()
+            self._zero_state()
         self.mask_gradients()
 
     def mask_gradients(self) -> None:
@@ -129,7 +135,8 @@ class Hold(Pruner):
         if type(self.optimizer) in ZERO_GRADIENT_HOLDS or self._dense:
             self._versions = self._versions_now()
         else:
-            self._zero_weights_and_state()
+            self._zero_weights()
+            self._zero_state()
 
     def warn_if_pruned_before(self, share: float) -> None:
         """Warn that a pruner starts from a sparse network, whose zeros it does not hold."""
@@ -168,17 +175,21 @@ class Hold(Pruner):
             versions += [local(weight)._version for weight in self.weights.values()]
         return versions
 
-    def _forget_versions(self, _: torch.optim.Optimizer) -> None:
+    def _forget_versions(self, *_: object) -> None:
+        """Zero weights and state before the next step."""
         self._versions = []
 
-    def _zero_weights_and_state(self) -> None:
+    def _zero_weights(self) -> None:
+        for name, bits in self._bits.items():
+            _zero_pruned(local(self.weights[name]), bits)
+        self._versions = self._versions_now()
+
+    def _zero_state(self) -> None:
         for name, bits in self._bits.items():
             weight = self.weights[name]
-            _zero_pruned(local(weight), bits)
             for value in self.optimizer.state.get(weight, {}).values():
                 if isinstance(value, Tensor) and value.shape == weight.shape:
                     _zero_pruned(local(value), bits)
-        self._versions = self._versions_now()
 
 
 # A mask as bit patterns, all ones where the weight lives: several times faster on a CPU than a multiplication by a bool

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from asni.errors import AsniError, UsageError
 from asni.pruning.accumulation import BackwardPasses
+from asni.pruning.copies import stop_warning, warn_in_copies
 from asni.pruning.ending import Ending, percent
 from asni.pruning.layers import Layers, plain, survey
 from asni.pruning.length import Length
@@ -56,6 +57,7 @@ class Pruner(ABC):
         self._passes = None
         if length is not None and not length.counted_by_user:
             self._passes = BackwardPasses(next(iter(self.weights.values())))
+        warn_in_copies(self.optimizer, type(self).__name__)
         self._hooks = [
             self.optimizer.register_step_pre_hook(self._before_step),
             self.optimizer.register_step_post_hook(self._after_step),
@@ -152,6 +154,7 @@ class Pruner(ABC):
         self._ending.detached()
         if self._passes is not None:
             self._passes.stop()
+        stop_warning(self.optimizer)
         for hook in self._hooks:
             hook.remove()
 
