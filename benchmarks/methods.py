@@ -29,7 +29,7 @@ def run() -> dict[str, float]:
     torch.set_num_threads(1)
     fabric, recipe = make_fabric("cpu"), recipes.load("mnist-fc")
     step = partial(_step, fabric, recipe, torch.randn(60, 1, 28, 28), torch.randint(10, (60,)))
-    options: dict[str, Any] = {"sparsity": SPARSITY, "epochs": 1, "steps_per_epoch": NEVER}
+    options: dict[str, Any] = {"sparsity": SPARSITY, "epochs": 2, "steps_per_epoch": NEVER}
     taken = seconds(
         {
             "dense": step(lambda model, optimizer: None),

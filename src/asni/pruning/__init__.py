@@ -1,11 +1,11 @@
 """Building blocks for pruning in your own training loop; they import only torch and NumPy.
 
-**`sparsity` is the pruned fraction of the prunable weights**: convolution and linear layers unless you select others.
+**`sparsity` is the pruned fraction of the prunable weights**: the matrices of layers, unless you select others.
 `total_sparsity` is the pruned fraction of all parameters, the paper's s%. `nonzeros` counts all unpruned parameters.
 
 **Schedules** are pure functions `(epoch, epochs) -> fraction`. The sigmoid is solved for alpha so that the last
 pruning, after epoch E-2, leaves exactly `round(prunable * (1 - sparsity))` weights; the last epoch trains without
-pruning. A one-epoch training is pruned after its only epoch.
+pruning. A training of one epoch, or one given by its steps alone, is pruned many times on the way.
 
 **Masks are exact.** A mask for k weights keeps exactly k. Ties go to the lower index, layer by layer in network order.
 All ranks hold the same masks: a checksum is compared at each change. NaN or infinity raises an error that names the

@@ -129,7 +129,7 @@ class Hold(Pruner):
         for name, bits in self._bits.items():
             gradient = self.weights[name].grad
             if gradient is not None:
-                _zero_pruned(local(gradient), bits)
+                _zero_pruned(local(gradient) if self._sharded else gradient, bits)
 
     def settle(self) -> None:
         if type(self.optimizer) in ZERO_GRADIENT_HOLDS or self._dense:
