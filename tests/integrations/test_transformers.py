@@ -1,0 +1,237 @@
+"""The callback for the Trainer of Hugging Face transformers, with the real Trainer and a small GPT-2."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+import asni
+from asni.errors import UsageError
+from asni.integrations.transformers import SparsityCallback
+from tests.integrations.small_gpt import TENTH, Sentences, alive, assert_equal_bits, block_weights, small_gpt
+
+METHODS = [asni.ASNI, asni.GMP, asni.Magnitude, asni.RigL, asni.SET, asni.Continuous]
+STEPS = 24  # 11 batches in 3 accumulated steps, 8 times
+
+
+def gpt_trainer(
+    directory: Path, *callbacks: TrainerCallback, model: torch.nn.Module | None = None, **arguments: Any
+) -> Trainer:
+    settings: dict[str, Any] = {
+        "per_device_train_batch_size": 2,
+        "gradient_accumulation_steps": 4,
+        "num_train_epochs": 8,
+        "learning_rate": 1e-2,
+        "logging_steps": 4,
+        "save_steps": 8,
+        "report_to": [],
+        "disable_tqdm": True,
+        "use_cpu": True,
+    }
+    return Trainer(
+        model=small_gpt() if model is None else model,
+        args=TrainingArguments(output_dir=str(directory), **(settings | arguments)),
+        train_dataset=Sentences(22),
+        eval_dataset=Sentences(4),
+        callbacks=list(callbacks),
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("bf16", [False, True])
+def test_a_training_resumed_in_the_middle_of_an_epoch_ends_bit_for_bit_where_the_undisturbed_one_ends(
+    tmp_path: Path, method: Any, bf16: bool
+) -> None:
+    whole = gpt_trainer(tmp_path, SparsityCallback(method, sparsity=0.9), bf16=bf16)
+    whole.train()
+    callback = SparsityCallback(method, sparsity=0.9)
+    resumed = gpt_trainer(tmp_path, callback, bf16=bf16)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-8"))
+    assert_equal_bits(resumed.model, whole.model)
+    assert callback.pruner.steps == STEPS
+    assert alive(resumed.model) == TENTH
+
+
+def test_the_last_checkpoint_of_the_directory_is_found(tmp_path: Path) -> None:
+    whole = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9))
+    whole.train()
+    shutil.rmtree(tmp_path / "checkpoint-24")
+    resumed = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9))
+    resumed.train(resume_from_checkpoint=True)
+    assert_equal_bits(resumed.model, whole.model)
+
+
+def test_a_checkpoint_moved_elsewhere_resumes(tmp_path: Path) -> None:
+    whole = gpt_trainer(tmp_path / "first", SparsityCallback(asni.RigL, sparsity=0.9))
+    whole.train()
+    shutil.move(tmp_path / "first" / "checkpoint-8", tmp_path / "kept")
+    resumed = gpt_trainer(tmp_path / "second", SparsityCallback(asni.RigL, sparsity=0.9))
+    resumed.train(resume_from_checkpoint=str(tmp_path / "kept"))
+    assert_equal_bits(resumed.model, whole.model)
+
+
+def test_weights_in_bfloat16_are_pruned_to_the_target(tmp_path: Path) -> None:
+    trainer = gpt_trainer(
+        tmp_path, SparsityCallback(asni.GMP, sparsity=0.9), model=small_gpt().to(torch.bfloat16), save_strategy="no"
+    )
+    trainer.train()
+    assert alive(trainer.model) == TENTH
+
+
+def test_max_steps_are_the_steps_of_the_schedule(tmp_path: Path) -> None:
+    callback = SparsityCallback(asni.GMP, sparsity=0.9)
+    trainer = gpt_trainer(tmp_path, callback, max_steps=10, save_strategy="no")
+    trainer.train()
+    assert (callback.pruner.steps, alive(trainer.model)) == (10, TENTH)
+
+
+def test_the_logs_hold_the_sparsity(tmp_path: Path) -> None:
+    trainer = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9), save_strategy="no")
+    trainer.train()
+    logged = [entry["sparsity"] for entry in trainer.state.log_history if "loss" in entry]
+    assert logged == sorted(logged)
+    assert len(logged) == STEPS // 4
+    assert logged[-1] == pytest.approx(0.9, abs=1e-4)
+
+
+class StopAt(TrainerCallback):
+    """Stops as `EarlyStoppingCallback` does."""
+
+    def __init__(self, step: int):
+        self.step = step
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        control.should_training_stop = state.global_step >= self.step
+
+
+def test_a_training_that_stops_early_is_pruned_to_the_target_and_says_so(tmp_path: Path) -> None:
+    trainer = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9), StopAt(10), save_strategy="no")
+    with pytest.warns(UserWarning, match=r"10\b.*24\b"):
+        trainer.train()
+    assert trainer.state.global_step == 10
+    assert alive(trainer.model) == TENTH
+
+
+@pytest.mark.parametrize("method", [asni.GMP, asni.RigL])
+def test_the_best_model_loaded_at_the_end_keeps_the_largest_of_its_own_weights(tmp_path: Path, method: Any) -> None:
+    # The loss falls, so the "best" by the largest loss is the first checkpoint.
+    trainer = gpt_trainer(
+        tmp_path,
+        SparsityCallback(method, sparsity=0.9),
+        eval_strategy="steps",
+        eval_steps=8,
+        load_best_model_at_end=True,
+        metric_for_best_model="loss",
+        greater_is_better=True,
+    )
+    if method is asni.GMP:
+        with pytest.warns(UserWarning, match=r"8\b.*24\b"):
+            trainer.train()
+    else:
+        trainer.train()
+    best = type(trainer.model).from_pretrained(tmp_path / "checkpoint-8")
+    expected = block_weights(best)
+    assert alive(best) >= TENTH
+    assert alive(trainer.model) == TENTH
+    for name, weight in block_weights(trainer.model).items():
+        assert torch.equal(weight[weight != 0], expected[name][weight != 0]), name
+
+
+def test_a_checkpoint_without_the_state_of_the_pruner_is_refused(tmp_path: Path) -> None:
+    gpt_trainer(tmp_path, max_steps=8).train()
+    resumed = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9))
+    with pytest.raises(UsageError, match=r"checkpoint-8.*SparsityCallback"):
+        resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-8"))
+
+
+def test_the_state_of_another_step_is_refused(tmp_path: Path) -> None:
+    gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9)).train()
+    shutil.copy(tmp_path / "checkpoint-16" / "asni.pt", tmp_path / "checkpoint-8")
+    resumed = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9))
+    with pytest.raises(UsageError, match=r"step 16\b.*step 8\b"):
+        resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-8"))
+
+
+@pytest.mark.parametrize(
+    ("callback", "arguments", "difference"),
+    [
+        (lambda: SparsityCallback(asni.GMP, sparsity=0.8), {}, r"sparsity.*0\.9.*0\.8|sparsity.*0\.8.*0\.9"),
+        (lambda: SparsityCallback(asni.RigL, sparsity=0.9), {}, r"GMP.*RigL|RigL.*GMP"),
+        (lambda: SparsityCallback(asni.GMP, sparsity=0.9), {"num_train_epochs": 10}, r"24\b.*30\b|30\b.*24\b"),
+    ],
+)
+def test_the_state_of_another_sparsity_method_or_length_is_refused(
+    tmp_path: Path, callback: Any, arguments: dict[str, Any], difference: str
+) -> None:
+    gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9)).train()
+    resumed = gpt_trainer(tmp_path, callback(), **arguments)
+    with pytest.raises(UsageError, match=difference):
+        resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-8"))
+
+
+class GradientNorms(TrainerCallback):
+    """The norm of the gradients that the optimiser uses, at each step."""
+
+    def __init__(self, callback: SparsityCallback):
+        self.callback = callback
+        self.norms: list[float] = []
+
+    def on_optimizer_step(self, *_: Any, model: torch.nn.Module, **__: Any) -> None:
+        gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
+        self.norms.append(float(torch.nn.utils.get_total_norm(gradients)))
+
+
+def test_the_gradient_norm_counts_living_weights_only(tmp_path: Path) -> None:
+    callback = SparsityCallback(asni.GMP, sparsity=0.9)
+    norms = GradientNorms(callback)
+    trainer = gpt_trainer(tmp_path, callback, norms, logging_steps=1, max_grad_norm=1e9, save_strategy="no")
+    trainer.train()
+    logged = [entry["grad_norm"] for entry in trainer.state.log_history if "grad_norm" in entry]
+    assert logged == pytest.approx(norms.norms, rel=1e-5)
+
+
+class RigLByHand(TrainerCallback):
+    def on_train_begin(self, *_: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer, **__: Any) -> None:
+        self.pruner = asni.RigL(model, optimizer, sparsity=0.9, total_steps=STEPS)
+
+
+def test_rigl_grows_by_the_gradients_of_dead_weights_too(tmp_path: Path) -> None:
+    callback = SparsityCallback(asni.RigL, sparsity=0.9)
+    trainer, by_hand = (
+        gpt_trainer(tmp_path, each, max_grad_norm=0, save_strategy="no") for each in (callback, RigLByHand())
+    )
+    trainer.train()
+    by_hand.train()
+    assert_equal_bits(trainer.model, by_hand.model)
+
+
+def test_a_second_training_starts_with_a_pruner_of_its_own(tmp_path: Path) -> None:
+    callback = SparsityCallback(asni.Magnitude, sparsity=0.5)
+    trainer = gpt_trainer(tmp_path, callback, save_strategy="no", max_steps=4)
+    trainer.train()
+    first = callback.pruner
+    trainer.remove_callback(callback)
+    trainer.train()
+    assert first.steps == 4
+    assert alive(trainer.model) > 12_288
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
+def test_of_a_lora_only_the_adapter_is_pruned(tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    base = block_weights(small_gpt())
+    lora = LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True)
+    callback = SparsityCallback(asni.GMP, sparsity=0.5)
+    trainer = gpt_trainer(tmp_path, callback, model=get_peft_model(small_gpt(), lora), save_strategy="no")
+    trainer.train()
+    assert sorted(name.split(".")[-3] for name in callback.pruner.masks) == ["lora_A", "lora_A", "lora_B", "lora_B"]
+    assert sum(int(mask.sum()) for mask in callback.pruner.masks.values()) == 512  # of 2 * (4 * 32 + 96 * 4)
+    trained = {
+        name.removeprefix("base_model.model.").replace(".base_layer", ""): weight
+        for name, weight in trainer.model.named_parameters()
+    }
+    assert all(torch.equal(trained[name], weight) for name, weight in base.items())
