@@ -1,39 +1,60 @@
-"""Pruning in a Lightning Trainer."""
+"""Pruning in the Trainer of Lightning."""
 
 import math
 from collections.abc import Callable
 from typing import Any
 
-from pytorch_lightning import Callback, LightningModule, Trainer
 from torch.optim import Optimizer
 
 from asni.errors import UsageError
+from asni.integrations.length import needs_length
 from asni.pruning.pruner import Pruner
+
+try:
+    from pytorch_lightning import Callback, LightningModule, Trainer
+except ImportError as error:
+    raise ImportError(f"asni.integrations.lightning needs {error.name}: pip install 'asni[lightning]'.") from error
 
 
 class SparsityCallback(Callback):
-    """Prunes with `method` along the steps of the Trainer: `callbacks=[SparsityCallback(asni.GMP, sparsity=0.9)]`.
+    """Prunes with `method` along the steps of the Trainer, which gives it the optimiser and the number of steps.
 
-    The pruner's state is in the Trainer's checkpoints. "sparsity" is logged. Gradients of pruned weights are masked
-    before the Trainer clips. A training that stops early is pruned to the target at its end.
+    The options are those of the method. Checkpoints hold the pruner's state, and `fit(ckpt_path=...)` resumes it.
+    "sparsity" is logged. The Trainer clips by the gradients of living weights alone. A training that stops early is
+    pruned to the target at its end. `pruner` is the pruner of the last training.
+
+    >>> import asni
+    >>> callback = SparsityCallback(asni.GMP, sparsity=0.9)
+    >>> trainer = Trainer(max_epochs=10, callbacks=[callback], logger=False)  # then trainer.fit(module, loader)
     """
 
     pruner: Pruner
 
     def __init__(self, method: Callable[..., Pruner], **options: Any):
         self.method, self.options = method, options
-        self._loaded: dict[str, Any] | None = None
+        self._loaded: dict[str, Any] = {}
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        # A checkpoint may have been loaded for a test, before this training.
+        self._loaded = {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        # The optimisers do not exist yet.
+        self._loaded = state_dict
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.pruner.state_dict() if hasattr(self, "pruner") else {}
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if trainer.ckpt_path is not None and self._loaded is None:
+        if trainer.ckpt_path is not None and not self._loaded:
             raise UsageError(
                 f"{trainer.ckpt_path} has no state of a pruner: it was saved without SparsityCallback. "
-                "Load its weights into the module and start a new training instead."
+                "To prune from its weights on, load them into the module and start a new training."
             )
-        self.pruner = self.method(pl_module, _only_optimizer(trainer), **self.options, **_length(trainer, self.options))
-        if self._loaded is not None:
+        length = {"total_steps": _steps(trainer)} if needs_length(self.method, self.options) else {}
+        self.pruner = self.method(pl_module, _only_optimizer(trainer), **length, **self.options)
+        if self._loaded:
             self.pruner.load_state_dict(self._loaded)
-            self._loaded = None
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer) -> None:
         self.pruner.mask_gradients()
@@ -45,27 +66,18 @@ class SparsityCallback(Callback):
         self.pruner.finish()
         self.pruner.detach()
 
-    def state_dict(self) -> dict[str, Any]:
-        return self.pruner.state_dict() if hasattr(self, "pruner") else {}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        # Lightning loads callbacks before the optimisers exist.
-        self._loaded = state_dict
-
 
 def _only_optimizer(trainer: Trainer) -> Optimizer:
     if len(trainer.optimizers) != 1:
         raise UsageError(
-            f"the module has {len(trainer.optimizers)} optimizers; SparsityCallback prunes what one of them trains. "
-            "Make a pruner for each in the module instead."
+            f"the module has {len(trainer.optimizers)} optimizers, and SparsityCallback prunes with one. "
+            "Leave the callback out and make a pruner for each optimizer in on_train_start of the module."
         )
     return trainer.optimizers[0]
 
 
-def _length(trainer: Trainer, options: dict[str, Any]) -> dict[str, int]:
-    if "sparsity" not in options:
-        return {}
+def _steps(trainer: Trainer) -> int:
     steps = trainer.estimated_stepping_batches
     if not 0 < steps < math.inf:
-        raise UsageError("the training has no end to plan the pruning by. Give Trainer(max_steps=...).")
-    return {"total_steps": int(steps)}
+        raise UsageError("the training has no end along which to prune. Give Trainer(max_steps=...).")
+    return int(steps)

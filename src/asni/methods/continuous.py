@@ -133,8 +133,8 @@ class Continuous(Reparameterised):
         if self.soft:
             super().settle()
 
-    def mask_gradients(self) -> None:
-        self.hold.mask_gradients()
+    def mask_gradient(self, name: str) -> None:
+        self.hold.mask_gradient(name)
 
     def after_step(self) -> None:
         super().after_step()

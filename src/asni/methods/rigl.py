@@ -140,10 +140,10 @@ class RigL(DropAndGrow):
     # The update replaces the step, so an update in every step would leave no step to train.
     shortest = 2
 
-    def mask_gradients(self) -> None:
+    def mask_gradient(self, name: str) -> None:
         # The next update ranks dense gradients.
         if not self.update_is_due:
-            super().mask_gradients()
+            super().mask_gradient(name)
 
     def before_step(self) -> None:
         if self.update_is_due and not self.step_is_skipped:

@@ -97,10 +97,10 @@ class STR(Reparameterised):
     def masks(self) -> Masks:
         return nonzero_masks(self.weights)
 
-    def mask_gradients(self) -> None:
-        for weight in self.weights.values():
-            if weight.grad is not None:
-                weight.grad.masked_fill_(weight == 0, 0.0)
+    def mask_gradient(self, name: str) -> None:
+        weight = self.weights[name]
+        if weight.grad is not None:
+            weight.grad.masked_fill_(weight == 0, 0.0)
 
     def before_step(self) -> None:
         super().before_step()

@@ -123,13 +123,10 @@ class Hold(Pruner):
             self._zero_state()
         self.mask_gradients()
 
-    def mask_gradients(self) -> None:
-        if self._dense:
-            return
-        for name, bits in self._bits.items():
-            gradient = self.weights[name].grad
-            if gradient is not None:
-                _zero_pruned(local(gradient) if self._sharded else gradient, bits)
+    def mask_gradient(self, name: str) -> None:
+        gradient = self.weights[name].grad
+        if gradient is not None and not self._dense:
+            _zero_pruned(local(gradient) if self._sharded else gradient, self._bits[name])
 
     def settle(self) -> None:
         if type(self.optimizer) in ZERO_GRADIENT_HOLDS or self._dense:

@@ -132,8 +132,13 @@ class Pruner(ABC):
     def finish(self) -> None:  # noqa: B027 (a pruner without a target has nothing to finish)
         """Prune to the target now, if the training ended before the schedule did, and say so."""
 
-    def mask_gradients(self) -> None:  # noqa: B027 (a pruner without masks has nothing to mask)
+    def mask_gradients(self) -> None:
         """Set the gradients of pruned weights to zero; call it before you clip or log gradients."""
+        for name in self.weights:
+            self.mask_gradient(name)
+
+    def mask_gradient(self, name: str) -> None:  # noqa: B027 (a pruner without masks has nothing to mask)
+        """Set the gradients of the pruned weights of one layer to zero; a hook of the backward pass may call it."""
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """Clip as torch.nn.utils.clip_grad_norm_ does, without the gradients of pruned weights; returns the norm."""
