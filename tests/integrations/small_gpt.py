@@ -1,9 +1,9 @@
-"""A GPT-2 of two small blocks and its data, as a user of transformers builds them from a config."""
+"""A small GPT-2, a smaller Mixtral and their data, as a user of transformers builds them from a config."""
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel, MixtralConfig, MixtralForCausalLM
 
 VOCABULARY, LENGTH = 50, 8
 PRUNABLE = 24_576  # two blocks of 32*96 + 32*32 + 32*128 + 128*32: the Conv1D layers, not the tied embedding
@@ -19,6 +19,25 @@ def small_gpt(seed: int = 0) -> GPT2LMHeadModel:
             n_embd=32,
             n_layer=2,
             n_head=2,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
+    )
+
+
+def small_mixture() -> MixtralForCausalLM:
+    """A Mixtral of one block with four experts."""
+    torch.manual_seed(0)
+    return MixtralForCausalLM(
+        MixtralConfig(
+            vocab_size=VOCABULARY,
+            max_position_embeddings=LENGTH,
+            hidden_size=16,
+            intermediate_size=24,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            num_local_experts=4,
             bos_token_id=0,
             eos_token_id=0,
         )

@@ -36,6 +36,9 @@ class Module(LightningModule):
         images, labels = batch
         return mse_loss(self.net(images.to(self.dtype)), labels.to(self.dtype))
 
+    def test_step(self, batch: list[Tensor], index: int) -> Tensor:
+        return self.training_step(batch, index)
+
     def configure_optimizers(self) -> Any:
         optimizer = torch.optim.AdamW(self.parameters(), lr=0.01)
         return [optimizer], [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)]
@@ -85,7 +88,7 @@ def test_a_training_resumed_in_the_middle_ends_bit_for_bit_where_the_undisturbed
     assert all(torch.equal(value, expected[name]) for name, value in resumed.state_dict().items())
 
 
-def test_soft_thresholds_are_learnt(tmp_path: Path) -> None:
+def test_soft_thresholds_are_learnt() -> None:
     callback = SparsityCallback(asni.STR, decay=0.5)
     quiet_trainer(callback).fit(Module(), batches())
     assert callback.pruner.steps == STEPS
@@ -107,11 +110,26 @@ class StopAfter(Callback):
         trainer.should_stop = trainer.current_epoch + 1 >= self.epochs
 
 
-def test_a_training_that_stops_early_is_pruned_to_the_target_and_says_so() -> None:
-    module = Module()
-    with pytest.warns(UserWarning, match=r"9\b.*24\b"):
-        quiet_trainer(SparsityCallback(asni.GMP, sparsity=0.9), StopAfter(3)).fit(module, batches())
+def test_a_training_that_stops_early_is_pruned_to_the_target_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    module, last = Module(), ModelCheckpoint(dirpath=tmp_path, save_last=True, save_top_k=0)
+    quiet_trainer(SparsityCallback(asni.GMP, sparsity=0.9), StopAfter(3), last).fit(module, batches())
     assert alive(module.net) == 10
+    assert "GMP finished after step 9 of 24" in caplog.text
+    saved = torch.load(tmp_path / "last.ckpt", weights_only=True)["state_dict"]
+    assert all(torch.equal(value, saved[name]) for name, value in module.state_dict().items())
+
+
+def test_a_training_after_a_test_of_a_checkpoint_starts_from_its_beginning(tmp_path: Path) -> None:
+    callback = SparsityCallback(asni.GMP, sparsity=0.9)
+    trainer = quiet_trainer(callback, max_epochs=2)
+    trainer.fit(Module(), batches())
+    trainer.save_checkpoint(tmp_path / "short.ckpt")
+    trainer = quiet_trainer(callback)
+    trainer.test(Module(), batches(), ckpt_path=tmp_path / "short.ckpt", verbose=False)
+    trainer.fit(Module(), batches())
+    assert callback.pruner.steps == STEPS
 
 
 def test_a_checkpoint_without_the_state_of_the_pruner_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,16 @@ from transformers import GPT2LMHeadModel, Trainer, TrainerCallback, TrainerContr
 import asni
 from asni.errors import UsageError
 from asni.integrations.transformers import SparsityCallback
-from tests.integrations.small_gpt import TENTH, Sentences, alive, assert_equal_bits, block_weights, small_gpt
+from tests.integrations.small_gpt import (
+    PRUNABLE,
+    TENTH,
+    Sentences,
+    alive,
+    assert_equal_bits,
+    block_weights,
+    small_gpt,
+    small_mixture,
+)
 
 STEPS = 12  # 11 batches in 3 accumulated steps, 4 times
 
@@ -60,6 +69,7 @@ def test_a_training_resumed_in_the_middle_of_an_epoch_ends_bit_for_bit_where_the
     resumed = gpt_trainer(tmp_path, callback, bf16=bf16)
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
     assert_equal_bits(resumed.model, whole.model)
+    assert "asni" not in resumed.optimizer.param_groups[0]
     assert callback.pruner.steps == STEPS
     assert sum(int(mask.sum()) for mask in callback.pruner.masks.values()) == TENTH
 
@@ -90,6 +100,29 @@ def test_weights_in_bfloat16_are_pruned_to_the_target(tmp_path: Path) -> None:
     assert alive(trainer.model) == TENTH
 
 
+def test_of_a_gpt_2_the_transposed_layers_are_pruned_and_the_tied_embedding_is_not() -> None:
+    weights = asni.prunable(small_gpt())
+    assert sum(weight.numel() for weight in weights.values()) == PRUNABLE
+    assert all(".h." in name for name in weights)
+
+
+def test_the_fused_experts_of_a_mixture_are_pruned(tmp_path: Path) -> None:
+    callback = SparsityCallback(asni.GMP, sparsity=0.9)
+    trainer = gpt_trainer(tmp_path, callback, model=small_mixture(), save_strategy="no", max_steps=4)
+    trainer.train()
+    experts = trainer.model.model.layers[0].mlp.experts
+    masks = callback.pruner.masks
+    assert torch.equal(experts.down_proj != 0, masks["model.layers.0.mlp.experts.down_proj"])
+    assert experts.down_proj.shape == (4, 16, 24)
+    assert float((experts.gate_up_proj == 0).float().mean()) > 0.8
+
+
+def test_soft_thresholds_are_learnt(tmp_path: Path) -> None:
+    callback = SparsityCallback(asni.STR, decay=0.5)
+    gpt_trainer(tmp_path, callback, save_strategy="no", max_steps=4).train()
+    assert callback.pruner.steps == 4
+
+
 def test_max_steps_are_the_steps_of_the_schedule(tmp_path: Path) -> None:
     callback = SparsityCallback(asni.GMP, sparsity=0.9)
     trainer = gpt_trainer(tmp_path, callback, max_steps=7, save_strategy="no")
@@ -116,51 +149,76 @@ class StopAt(TrainerCallback):
         control.should_training_stop = state.global_step >= self.step
 
 
-def test_a_training_that_stops_early_is_pruned_to_the_target_and_says_so(tmp_path: Path) -> None:
+def test_a_training_that_stops_early_is_pruned_to_the_target_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     trainer = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9), StopAt(5), save_strategy="no")
-    with pytest.warns(UserWarning, match=r"5\b.*12\b"):
-        trainer.train()
+    trainer.train()
     assert trainer.state.global_step == 5
     assert alive(trainer.model) == TENTH
+    assert "GMP finished after step 5 of 12" in caplog.text
+
+
+# The loss falls, so the "best" by the largest loss is the first checkpoint.
+FIRST_IS_BEST = {
+    "eval_strategy": "steps",
+    "eval_steps": 5,
+    "load_best_model_at_end": True,
+    "metric_for_best_model": "loss",
+    "greater_is_better": True,
+}
 
 
 @pytest.mark.parametrize("method", [asni.GMP, asni.RigL])
 def test_the_best_model_loaded_at_the_end_keeps_the_largest_of_its_own_weights(tmp_path: Path, method: Any) -> None:
-    # The loss falls, so the "best" by the largest loss is the first checkpoint.
     callback = SparsityCallback(method, sparsity=0.9)
-    trainer = gpt_trainer(
-        tmp_path,
-        callback,
-        eval_strategy="steps",
-        eval_steps=5,
-        load_best_model_at_end=True,
-        metric_for_best_model="loss",
-        greater_is_better=True,
-    )
-    if method is asni.GMP:
-        with pytest.warns(UserWarning, match=r"5\b.*12\b"):
-            trainer.train()
-    else:
-        trainer.train()
+    trainer = gpt_trainer(tmp_path, callback, **FIRST_IS_BEST)
+    trainer.train()
     best = block_weights(GPT2LMHeadModel.from_pretrained(tmp_path / "checkpoint-5"))
     assert sum(int(mask.sum()) for mask in callback.pruner.masks.values()) == TENTH
     for name, weight in block_weights(trainer.model).items():
         assert torch.equal(weight, best[name] * callback.pruner.masks[name]), name
 
 
-def test_a_checkpoint_without_the_state_of_the_pruner_is_refused(tmp_path: Path) -> None:
-    gpt_trainer(tmp_path, max_steps=5).train()
+class WithoutOptimizer(TrainerCallback):
+    """Frees space, as a user's script may."""
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        (Path(str(args.output_dir)) / f"checkpoint-{state.global_step}" / "optimizer.pt").unlink()
+
+
+def test_a_best_model_whose_masks_are_lost_is_not_passed_off_as_sparse(tmp_path: Path) -> None:
+    callbacks = SparsityCallback(asni.GMP, sparsity=0.9), WithoutOptimizer()
+    with pytest.raises(UsageError, match=r"checkpoint-5, the best model, has no state of a pruner"):
+        gpt_trainer(tmp_path, *callbacks, **FIRST_IS_BEST).train()
+
+
+def test_a_best_model_whose_masks_would_not_be_saved_is_refused_before_the_training(tmp_path: Path) -> None:
+    trainer = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9), save_only_model=True, **FIRST_IS_BEST)
+    with pytest.raises(UsageError, match=r"save_only_model=False"):
+        trainer.train()
+    assert trainer.state.global_step == 0
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "save_only_model"), [([], False), ([SparsityCallback(asni.GMP, sparsity=0.9)], True)]
+)
+@pytest.mark.filterwarnings("ignore:.*lr_scheduler.step.*before.*optimizer.step:UserWarning")
+def test_a_checkpoint_without_the_state_of_the_pruner_is_refused(
+    tmp_path: Path, callbacks: list[TrainerCallback], save_only_model: bool
+) -> None:
+    gpt_trainer(tmp_path, *callbacks, save_only_model=save_only_model).train()
     resumed = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9))
-    with pytest.raises(UsageError, match=r"checkpoint-5.*SparsityCallback"):
+    with pytest.raises(UsageError, match=r"step 5 has no state of a pruner.*SparsityCallback"):
         resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
 
 
-def test_the_state_of_another_step_is_refused(tmp_path: Path) -> None:
+def test_a_training_that_went_on_without_the_callback_is_refused(tmp_path: Path) -> None:
     gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9)).train()
-    shutil.copy(tmp_path / "checkpoint-10" / "asni.pt", tmp_path / "checkpoint-5")
+    gpt_trainer(tmp_path).train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
     resumed = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9))
-    with pytest.raises(UsageError, match=r"step 10\b.*step 5\b"):
-        resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
+    with pytest.raises(UsageError, match=r"step 5, but the checkpoint is that of step 10"):
+        resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-10"))
 
 
 @pytest.mark.parametrize(
