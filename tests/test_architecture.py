@@ -26,6 +26,7 @@ ROOMS = (
     "packing",
     "figures",
     "studies",
+    "integrations",
     "report",
     "cli",
 )
@@ -91,7 +92,7 @@ def test_every_module_stands_in_a_room() -> None:
     folders = {entry.name for entry in SOURCES.iterdir() if entry.is_dir() and entry.name != "__pycache__"}
     files = {entry.name for entry in SOURCES.glob("*.py")}
     assert folders | {name.removesuffix(".py") for name in files} == {*ROOMS, "__init__", "__main__"}
-    assert len(folders) <= 14
+    assert len(folders) <= 15
     assert len(files) <= 4
 
 
@@ -103,6 +104,13 @@ def test_a_room_imports_only_rooms_to_its_left(room: str) -> None:
 def test_pruning_costs_a_user_s_loop_nothing_but_torch_and_numpy() -> None:
     names = {name.split(".")[0] for file in modules() if room_of(file) == "pruning" for name in imports(file)}
     assert names - set(sys.stdlib_module_names) == {"asni", "numpy", "torch"}
+
+
+def test_a_framework_is_imported_by_its_callback_alone() -> None:
+    frameworks = {"accelerate", "peft", "pytorch_lightning", "transformers"}
+    users = {file for file in modules() if frameworks & {name.split(".")[0] for name in imports(file)}}
+    assert users == {SOURCES / "integrations" / "lightning.py", SOURCES / "integrations" / "transformers.py"}
+    assert graph()["integrations"] <= {"errors", "files", "pruning", "methods"}
 
 
 def test_the_page_lists_the_rooms_in_their_order_and_draws_the_longest_chain() -> None:
