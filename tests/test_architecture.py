@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -74,6 +75,7 @@ def modules() -> list[Path]:
     return [file for file in sorted(SOURCES.rglob("*.py")) if room_of(file) in ROOMS]
 
 
+@cache
 def graph() -> dict[str, set[str]]:
     """Which rooms each room imports."""
     needs: dict[str, set[str]] = {room: set() for room in ROOMS}

@@ -6,9 +6,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize(
-    ("extra", "framework"), [("lightning", "pytorch_lightning"), ("transformers", "transformers")]
-)
+@pytest.mark.parametrize(("extra", "framework"), [("lightning", "pytorch_lightning"), ("transformers", "transformers")])
 def test_a_missing_extra_is_named(extra: str, framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, framework, None)
     monkeypatch.delitem(sys.modules, f"asni.integrations.{extra}", raising=False)

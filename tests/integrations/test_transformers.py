@@ -160,7 +160,7 @@ def test_a_training_that_stops_early_is_pruned_to_the_target_and_says_so(
 
 
 # The loss falls, so the "best" by the largest loss is the first checkpoint.
-FIRST_IS_BEST = {
+FIRST_IS_BEST: dict[str, Any] = {
     "eval_strategy": "steps",
     "eval_steps": 5,
     "load_best_model_at_end": True,
