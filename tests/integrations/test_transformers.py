@@ -22,7 +22,15 @@ from tests.integrations.small_gpt import (
     small_mixture,
 )
 
-STEPS = 12  # 11 batches in 3 accumulated steps, 4 times
+STEPS = 12  # 5 batches in 3 accumulated steps, 4 times
+
+
+@pytest.fixture(scope="module")
+def pruned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoints 5, 10 and 12 of a training with GMP."""
+    directory = tmp_path_factory.mktemp("pruned")
+    gpt_trainer(directory, SparsityCallback(asni.GMP, sparsity=0.9)).train()
+    return directory
 
 
 def gpt_trainer(
@@ -31,7 +39,7 @@ def gpt_trainer(
     """A `Trainer`, whose `model` is not None."""
     settings: dict[str, Any] = {
         "per_device_train_batch_size": 2,
-        "gradient_accumulation_steps": 4,
+        "gradient_accumulation_steps": 2,
         "num_train_epochs": 4,
         "learning_rate": 1e-2,
         "logging_steps": 2,
@@ -43,7 +51,7 @@ def gpt_trainer(
     return Trainer(
         model=small_gpt() if model is None else model,
         args=TrainingArguments(output_dir=str(directory), **(settings | arguments)),
-        train_dataset=Sentences(22),
+        train_dataset=Sentences(10),
         eval_dataset=Sentences(4),
         callbacks=list(callbacks),
     )
@@ -74,22 +82,18 @@ def test_a_training_resumed_in_the_middle_of_an_epoch_ends_bit_for_bit_where_the
     assert sum(int(mask.sum()) for mask in callback.pruner.masks.values()) == TENTH
 
 
-def test_the_last_checkpoint_of_the_directory_is_found(tmp_path: Path) -> None:
-    whole = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9))
-    whole.train()
-    shutil.rmtree(tmp_path / "checkpoint-12")
+def test_the_last_checkpoint_of_the_directory_is_found(pruned: Path, tmp_path: Path) -> None:
+    shutil.copytree(pruned / "checkpoint-10", tmp_path / "checkpoint-10")
     resumed = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9))
     resumed.train(resume_from_checkpoint=True)
-    assert_equal_bits(resumed.model, whole.model)
+    assert_equal_bits(resumed.model, GPT2LMHeadModel.from_pretrained(pruned / "checkpoint-12"))
 
 
-def test_a_checkpoint_moved_elsewhere_resumes(tmp_path: Path) -> None:
-    whole = gpt_trainer(tmp_path / "first", SparsityCallback(asni.RigL, sparsity=0.9))
-    whole.train()
-    shutil.move(tmp_path / "first" / "checkpoint-5", tmp_path / "kept")
-    resumed = gpt_trainer(tmp_path / "second", SparsityCallback(asni.RigL, sparsity=0.9))
+def test_a_checkpoint_of_any_name_and_place_resumes(pruned: Path, tmp_path: Path) -> None:
+    shutil.copytree(pruned / "checkpoint-5", tmp_path / "kept")
+    resumed = gpt_trainer(tmp_path / "second", SparsityCallback(asni.GMP, sparsity=0.9))
     resumed.train(resume_from_checkpoint=str(tmp_path / "kept"))
-    assert_equal_bits(resumed.model, whole.model)
+    assert_equal_bits(resumed.model, GPT2LMHeadModel.from_pretrained(pruned / "checkpoint-12"))
 
 
 def test_weights_in_bfloat16_are_pruned_to_the_target(tmp_path: Path) -> None:
@@ -207,15 +211,14 @@ def test_a_best_model_whose_masks_would_not_be_saved_is_refused_before_the_train
 def test_a_checkpoint_without_the_state_of_the_pruner_is_refused(
     tmp_path: Path, callbacks: list[TrainerCallback], save_only_model: bool
 ) -> None:
-    gpt_trainer(tmp_path, *callbacks, save_only_model=save_only_model).train()
+    gpt_trainer(tmp_path, *callbacks, StopAt(5), save_only_model=save_only_model).train()
     resumed = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9))
     with pytest.raises(UsageError, match=r"step 5 has no state of a pruner.*SparsityCallback"):
         resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
 
 
-def test_a_training_that_went_on_without_the_callback_is_refused(tmp_path: Path) -> None:
-    gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9)).train()
-    gpt_trainer(tmp_path).train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
+def test_a_training_that_went_on_without_the_callback_is_refused(pruned: Path, tmp_path: Path) -> None:
+    gpt_trainer(tmp_path).train(resume_from_checkpoint=str(pruned / "checkpoint-5"))
     resumed = gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9))
     with pytest.raises(UsageError, match=r"step 5, but the checkpoint is that of step 10"):
         resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-10"))
@@ -230,12 +233,11 @@ def test_a_training_that_went_on_without_the_callback_is_refused(tmp_path: Path)
     ],
 )
 def test_the_state_of_another_sparsity_method_or_length_is_refused(
-    tmp_path: Path, callback: Any, arguments: dict[str, Any], difference: str
+    pruned: Path, tmp_path: Path, callback: Any, arguments: dict[str, Any], difference: str
 ) -> None:
-    gpt_trainer(tmp_path, SparsityCallback(asni.GMP, sparsity=0.9)).train()
     resumed = gpt_trainer(tmp_path, callback(), **arguments)
     with pytest.raises(UsageError, match=difference):
-        resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
+        resumed.train(resume_from_checkpoint=str(pruned / "checkpoint-5"))
 
 
 class GradientNorms(TrainerCallback):

@@ -161,6 +161,19 @@ def test_masks_of_another_network_are_refused_by_layer() -> None:
         Hold(model, SGD(model.parameters(), lr=0.1), masks)
 
 
+def test_the_gradients_of_one_layer_are_masked_alone() -> None:
+    model = network()
+    masks = half(model)
+    hold = Hold(model, SGD(model.parameters(), lr=0.1), masks)
+    for weight in hold.weights.values():
+        weight.grad = torch.ones_like(weight)
+    first, *others = hold.weights
+    hold.mask_gradient(first)
+    gradients = {name: weight.grad for name, weight in hold.weights.items() if weight.grad is not None}
+    assert torch.equal(gradients[first] != 0, masks[first])
+    assert all((gradients[name] == 1).all() for name in others)
+
+
 def test_channels_last_weights_are_masked_where_they_should_be() -> None:
     model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = SGD(model.parameters(), lr=0.1)
