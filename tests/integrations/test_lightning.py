@@ -23,7 +23,10 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:Checkpoint directory .* exists and is not empty:UserWarning",
 )
 
-METHODS = [asni.ASNI, asni.GMP, asni.RigL, asni.SET, asni.Continuous]
+METHODS = [asni.ASNI, asni.GMP, asni.RigL, asni.SET]
+ADDS_GROUPS = pytest.mark.xfail(
+    strict=True, raises=ValueError, reason="the scores' parameter groups are unknown to the scheduler"
+)
 EPOCHS, STEPS = 8, 24  # 11 batches in 3 accumulated steps, 8 times
 
 
@@ -70,7 +73,12 @@ def every_epoch(directory: Path) -> ModelCheckpoint:
 
 @pytest.mark.parametrize(
     ("method", "precision"),
-    [*((method, "32-true") for method in METHODS), (asni.GMP, "bf16-mixed"), (asni.GMP, "bf16-true")],
+    [
+        *((method, "32-true") for method in METHODS),
+        pytest.param(asni.Continuous, "32-true", marks=ADDS_GROUPS),
+        (asni.GMP, "bf16-mixed"),
+        (asni.GMP, "bf16-true"),
+    ],
 )
 def test_a_training_resumed_in_the_middle_ends_bit_for_bit_where_the_undisturbed_one_ends(
     tmp_path: Path, method: Any, precision: str
