@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from asni.errors import AsniError, StoppedError
+from asni.errors import AsniError, SparsityWarning, StoppedError, UsageError
 from asni.methods.amenable import amenable, asni_2
 from asni.methods.asni import asni_1
 from tests.methods.small_recipe import small_recipe
@@ -93,3 +93,53 @@ def test_the_numbers_are_a_table_for_a_person_in_a_notebook_too() -> None:
     page = numbers._repr_html_()
     assert page.count("<tr>") == 3
     assert "<td>last&lt;b&gt;.weight</td><td>-</td><td>2</td><td>1 of 2</td>" in page
+
+
+class Language(nn.Module):
+    """What a transformer has besides linear layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(10, 8)
+        self.norm = nn.RMSNorm(8)
+        self.own_norm_scale = nn.Parameter(torch.ones(8))
+        self.attention = nn.MultiheadAttention(8, 2)
+
+
+def trained() -> tuple[Language, dict[str, torch.Tensor]]:
+    torch.manual_seed(0)
+    model = Language()
+    initial = {name: value.clone() for name, value in model.state_dict().items()}
+    for parameter in model.parameters():
+        parameter.data.add_(torch.randn_like(parameter))
+    return model, initial
+
+
+def test_a_transformer_starts_from_two_numbers_a_layer_and_its_initial_values() -> None:
+    model, initial = trained()
+    numbers = amenable(model, initial=initial)
+    assert list(numbers.mask) == ["attention.in_proj_weight", "attention.out_proj.weight"]
+    for name, value in model.state_dict().items():
+        if name in numbers.mask:
+            assert len(value.unique()) == 2
+        elif "bias" in name:
+            assert not value.any()
+        else:
+            assert torch.equal(value, initial[name]), name
+
+
+def test_what_keeps_its_trained_values_is_named() -> None:
+    model, _ = trained()
+    words, scale = model.words.weight.clone(), model.own_norm_scale.clone()
+    with pytest.warns(SparsityWarning, match=r"'own_norm_scale', 'words\.weight': 88 parameters keep.*initial="):
+        amenable(model)
+    assert torch.equal(model.norm.weight, torch.ones(8))
+    assert torch.equal(model.words.weight, words)
+    assert torch.equal(model.own_norm_scale, scale)
+
+
+def test_the_initial_values_of_another_network_are_refused() -> None:
+    model, initial = trained()
+    del initial["words.weight"]
+    with pytest.raises(UsageError, match=r"another network: it has no 'words\.weight'"):
+        amenable(model, initial=initial)

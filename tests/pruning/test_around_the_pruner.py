@@ -207,6 +207,34 @@ def test_the_threshold_that_empties_layers_of_another_scale_is_noticed_at_the_st
         optimizer.step()
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_embedding_tied_to_the_head_does_not_empty_the_other_layers() -> None:
+    model = Words()
+    model.head = nn.Linear(32, 100, bias=False)
+    model.head.weight = model.words.weight
+    optimizer = SGD(model.parameters(), lr=0.1)
+    pruner = ASNI(model, optimizer, sparsity=0.9, total_steps=10)
+    for _ in range(10):
+        optimizer.step()
+    assert list(pruner.masks) == ["block.weight"]
+    assert pruner.alive == int(model.block.weight.count_nonzero()) == 102
+    assert bool(model.words.weight.all())
+
+
+def test_a_step_that_a_gradient_scaler_skips_does_not_cost_the_target() -> None:
+    model = network()
+    optimizer = SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+    pruner = ASNI(model, optimizer, sparsity=0.9, epochs=1, steps_per_epoch=10)
+    for number in range(10):
+        optimizer.zero_grad()
+        loss = mse_loss(model(torch.randn(8, 6)), torch.randn(8, 4))
+        scaler.scale(loss * (float("inf") if number == 3 else 1.0)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert (pruner.steps, pruner.alive) == (9, 20)
+
+
 @pytest.mark.parametrize("remedy", [{"score": "lamp"}, {"floor": 0.01}, {"exclude": "words"}])
 @pytest.mark.filterwarnings("error")
 def test_the_remedies_that_a_warning_names_help(remedy: dict[str, Any]) -> None:

@@ -97,12 +97,14 @@ def amenable(
     require_fitting(masks, weights)
     if any_sharded(weights.values()):
         raise AsniError("amenable needs whole weights. Gather the sharded model into one process first.")
+    others = {} if initial is None else _start_values(initial, model, weights)
     theta_hat = {name: value.clone() for name, value in model.state_dict().items()}
     centroids = {name: _set_to_means(weight, masks[name].to(weight.device)) for name, weight in weights.items()}
     if initial is None:
         _warn_of_trained_values(model, weights, **layers)
-    else:
-        _return_to(initial, model, weights)
+    for name, value in model.state_dict().items():
+        if name in others:
+            value.copy_(others[name])
     reset_biases_and_norms(model)
     theta_0 = {name: value.clone() for name, value in model.state_dict().items()}
     c_minus, c_plus = (
@@ -124,14 +126,15 @@ def _set_to_means(weight: Tensor, lives: Tensor) -> dict[str, float]:
     return means
 
 
-def _return_to(initial: Mapping[str, Tensor], model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    start = renamed(initial, model.state_dict())
+def _start_values(initial: Mapping[str, Tensor], model: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The initial values of all that is not pruned."""
     own = {id(weight) for weight in weights.values()}
-    for name, value in model.state_dict(keep_vars=True).items():
-        if id(value) not in own:
-            if name not in start or start[name].shape != value.shape:
-                raise UsageError(f"initial is the state_dict of another network: it has no '{name}' of this shape.")
-            value.copy_(start[name])
+    others = {name: value for name, value in model.state_dict(keep_vars=True).items() if id(value) not in own}
+    start = renamed(initial, others)
+    for name, value in others.items():
+        if name not in start or start[name].shape != value.shape:
+            raise UsageError(f"initial is the state_dict of another network: it has no '{name}' of this shape.")
+    return {name: start[name] for name in others}
 
 
 def _warn_of_trained_values(model: nn.Module, weights: Mapping[str, Tensor], **layers: Unpack[Layers]) -> None:
