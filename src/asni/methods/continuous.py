@@ -107,15 +107,14 @@ class Continuous(Reparameterised):
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
         return weight * torch.sigmoid(self.temperature * score) * self.scaling
 
-    def to_latent(self, name: str, gradient: Tensor) -> Tensor:
+    def by_chain_rule(self, name: str, gradient: Tensor) -> tuple[Tensor, Tensor]:
         sigmoid = torch.sigmoid(self.temperature * self.scores[name].detach())
         slope = torch.rsub(sigmoid, 1).mul_(sigmoid).mul_(self.temperature * self.scaling)
         # Under a gradient scaler a fused optimiser still has to divide the gradients by its scale.
         scale = getattr(self.optimizer, "grad_scale", None)
         penalty = self.penalty * (1.0 if scale is None else scale)
         score_gradient = (gradient * self.latent[name]).add_(penalty).mul_(slope)
-        gradient.mul_(sigmoid.mul_(self.scaling))
-        return score_gradient
+        return gradient * sigmoid.mul_(self.scaling), score_gradient
 
     @property
     def masks(self) -> Masks:
@@ -128,10 +127,6 @@ class Continuous(Reparameterised):
     def before_step(self) -> None:
         if self.soft:
             super().before_step()
-
-    def settle(self) -> None:
-        if self.soft:
-            super().settle()
 
     def mask_gradient(self, name: str) -> None:
         self.hold.mask_gradient(name)
@@ -154,6 +149,7 @@ class Continuous(Reparameterised):
             )
 
     def _harden(self) -> None:
+        self.release_state()
         self.hold.masks = keep_largest(self.scores, self.keep, by=lambda score: score)
         self._ending.alive = self.keep
 

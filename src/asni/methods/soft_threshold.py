@@ -5,7 +5,7 @@ Compared with RAIVNLab/STR (commit cc74d38): forward pass and three SGD steps eq
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
@@ -38,7 +38,7 @@ class STR(Reparameterised):
     Decay of s moves the threshold from 0 towards 1/2, against the loss, and so determines the sparsity: STR has no
     sparsity target. The latent weights have the same decay, since they would outgrow the threshold without it;
     `threshold_decay` gives s another. For these weights `decay` replaces the weight decay of the optimiser; biases and
-    norms keep theirs. To that end, the weights move to parameter groups of their own, behind the existing ones.
+    norms keep theirs.
 
     Under SGD, `decay` is the weight decay of SGD, as in the authors' code: it is part of the gradient, and momentum
     accumulates it. Under other optimisers, which the authors do not use, weights and s are multiplied by
@@ -71,27 +71,25 @@ class STR(Reparameterised):
             raise UsageError(f"start, the initial value of s, must be a finite number below 0, not {start}.")
         optimizer = unwrapped(optimizer)
         weights = trained_by(optimizer, prunable(model, **layers))
-        self._params = [group["params"] for group in optimizer.param_groups]
         super().__init__(model, optimizer, weights, {name: w.detach().new_tensor(start) for name, w in weights.items()})
         self.layers = layers
         self.decay, self.threshold_decay = decay, threshold_decay
         self.settings = {"decay": decay, "threshold_decay": threshold_decay, "start": start}
         self.by_sgd = isinstance(optimizer, torch.optim.SGD)
-        for group in self.score_groups:
-            group["weight_decay"] = threshold_decay if self.by_sgd else 0.0
-        self._separate_weights(decay if self.by_sgd else 0.0)
 
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
         threshold = torch.sigmoid(score)
         return weight - weight.clamp(-threshold, threshold)
 
-    def to_latent(self, name: str, gradient: Tensor) -> Tensor:
+    def by_chain_rule(self, name: str, gradient: Tensor) -> tuple[Tensor, Tensor]:
         # A weight within the threshold gets no gradient and gives none to s.
         sign = self.weights[name].sign()
         threshold = torch.sigmoid(self.scores[name])
         along = torch.dot(gradient.flatten(), sign.flatten())
-        gradient.mul_(sign.abs_())
-        return -along * threshold * (1 - threshold)
+        return gradient * sign.abs_(), -along * threshold * (1 - threshold)
+
+    def weight_decays(self, group: Mapping[str, Any]) -> tuple[float, float]:
+        return (self.decay, self.threshold_decay) if self.by_sgd else (0.0, 0.0)
 
     @property
     def masks(self) -> Masks:
@@ -102,41 +100,18 @@ class STR(Reparameterised):
         if weight.grad is not None:
             weight.grad.masked_fill_(weight == 0, 0.0)
 
-    def before_step(self) -> None:
-        super().before_step()
-        if self.by_sgd or self.step_is_skipped:
-            return
-        for groups, decay in ((self.score_groups, self.threshold_decay), (self._own_groups, min(self.decay, 1.0))):
-            for group in groups:
-                for value in group["params"]:
-                    if value.grad is not None:
-                        value.mul_(math.exp(-group["lr"] * decay))
+    def step_inner(self) -> None:
+        if not self.by_sgd:
+            self._shrink()
+        super().step_inner()
 
-    def detach(self) -> None:
-        """Remove the hooks and the scores from the optimiser, and return the weights to their parameter groups."""
-        super().detach()
-        groups = self.optimizer.param_groups
-        for group in self._own_groups:
-            group["params"] = []
-        for group, before in zip(groups, self._params, strict=False):
-            here = {id(each): each for each in group["params"]}
-            old = [each for each in before if here.pop(id(each), None) is not None or self._is_own(each)]
-            group["params"] = old + list(here.values())
-
-    def _separate_weights(self, decay: float) -> None:
-        """Move the weights to parameter groups of their own, with this weight decay."""
-        for group in list(self.optimizer.param_groups):
-            own = [each for each in group["params"] if self._is_own(each)]
-            if own:
-                group["params"] = [each for each in group["params"] if not self._is_own(each)]
-                self.optimizer.add_param_group({**group, "params": own, "weight_decay": decay})
-
-    @property
-    def _own_groups(self) -> list[dict[str, Any]]:
-        return [group for group in self.optimizer.param_groups if any(map(self._is_own, group["params"]))]
-
-    def _is_own(self, parameter: Tensor) -> bool:
-        return any(parameter is weight for weight in self.weights.values())
+    def _shrink(self) -> None:
+        for group, names in self.groups():
+            for trained, decay in ((self.latent, min(self.decay, 1.0)), (self.scores, self.threshold_decay)):
+                left = math.exp(-group["lr"] * decay)
+                for name in names:
+                    if trained[name].grad is not None:
+                        trained[name].mul_(left)
 
 
 def soft_threshold(trainer: "Trainer") -> "Run":

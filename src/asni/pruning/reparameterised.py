@@ -1,15 +1,18 @@
 """Layers whose weights are computed from latent weights and a trained score."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from asni.errors import AsniError
+from asni.pruning.inner_optimizer import without_parameters
 from asni.pruning.layers import plain
 from asni.pruning.length import Length
+from asni.pruning.optimizers import unwrapped
 from asni.pruning.pruner import Pruner
 from asni.pruning.sharded import any_sharded
 
@@ -17,9 +20,10 @@ from asni.pruning.sharded import any_sharded
 class Reparameterised(Pruner):
     """Trains latent weights and a score for each layer, while the layer itself always holds `formula(weight, score)`.
 
-    The forward pass, evaluation and saving use these folded weights. In a step, the optimiser sees the latent weights
-    and the scores, with gradients by the chain rule. The scores have the learning rates of their weights, in
-    separate parameter groups, by default without weight decay: create the pruner before a learning-rate scheduler.
+    The forward pass, evaluation and saving use these folded weights. Latent weights and scores are trained by `inner`,
+    an optimiser of the same class, with gradients by the chain rule. In each step it has the learning rates and other
+    settings that the user's optimiser has for the weights; scores by default have no weight decay. The user's optimiser
+    keeps its parameter groups and trains everything else.
     """
 
     def __init__(
@@ -34,15 +38,11 @@ class Reparameterised(Pruner):
     ):
         if any_sharded(weights.values()):
             raise AsniError(f"{type(self).__name__} cannot train weights that FSDP2 or tensor parallelism has sharded.")
+        self.inner = without_parameters(unwrapped(optimizer))
         super().__init__(model, optimizer, weights, target=target, length=length)
-        optimizer = self.optimizer
-        self.latent = {name: weight.detach().clone() for name, weight in self.weights.items()}
+        self.latent = {name: nn.Parameter(weight.detach().clone()) for name, weight in self.weights.items()}
         self.scores = {name: nn.Parameter(score) for name, score in scores.items()}
-        for group in list(optimizer.param_groups):
-            here = set(map(id, group["params"]))
-            own = [self.scores[name] for name, weight in self.weights.items() if id(weight) in here]
-            if own:
-                optimizer.add_param_group({**group, "params": own, "weight_decay": 0.0})
+        self._gradients: dict[str, Tensor | None] = {}
         self.fold()
 
     @abstractmethod
@@ -50,8 +50,12 @@ class Reparameterised(Pruner):
         """The weights that the layer uses in the forward pass."""
 
     @abstractmethod
-    def to_latent(self, name: str, gradient: Tensor) -> Tensor:
-        """Convert the gradient of the layer's weights, in place, to that of the latent weights; return the score's."""
+    def by_chain_rule(self, name: str, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradients of the latent weights and of the score, from that of the layer's weights."""
+
+    def weight_decays(self, group: Mapping[str, Any]) -> tuple[float, float]:
+        """The weight decays of latent weights and scores whose weights are in this group of the user's optimiser."""
+        return group.get("weight_decay", 0.0), 0.0
 
     @torch.no_grad()
     def fold(self) -> None:
@@ -59,21 +63,74 @@ class Reparameterised(Pruner):
         for name, weight in self.weights.items():
             weight.copy_(self.formula(name, self.latent[name], self.scores[name]))
 
-    def before_step(self) -> None:
+    @torch.no_grad()
+    def begin(self) -> None:
+        super().begin()
         for name, weight in self.weights.items():
-            # A layer without a gradient must not repeat the score's gradient of an earlier step.
-            self.scores[name].grad = None if weight.grad is None else self.to_latent(name, weight.grad)
-            weight.copy_(self.latent[name])
-
-    def settle(self) -> None:
-        for name, weight in self.weights.items():
-            self.latent[name].copy_(weight)
+            latent = self.latent[name]
+            # The model or the optimiser may have been loaded after the pruner was made.
+            if not torch.equal(weight, self.formula(name, latent, self.scores[name])):
+                latent.copy_(weight)
+            if self.optimizer.state.get(weight):
+                self.inner.state[latent] = self.optimizer.state.pop(weight)
         self.fold()
 
+    def before_step(self) -> None:
+        self._gradients = {name: weight.grad for name, weight in self.weights.items()}
+        for weight in self.weights.values():
+            weight.grad = None
+        if self.step_is_skipped:
+            return
+        for name, gradient in self._gradients.items():
+            both = (None, None) if gradient is None else self.by_chain_rule(name, gradient)
+            self.latent[name].grad, self.scores[name].grad = both
+        self.step_inner()
+        for trained in (*self.latent.values(), *self.scores.values()):
+            trained.grad = None
+        self.fold()
+
+    def step_inner(self) -> None:
+        """Train the latent weights and the scores, which have their gradients."""
+        self.inner.param_groups = self._inner_groups()
+        for given_by_scaler in ("grad_scale", "found_inf"):
+            setattr(self.inner, given_by_scaler, getattr(self.optimizer, given_by_scaler, None))
+        self.inner.step()
+
+    def settle(self) -> None:
+        for name, gradient in self._gradients.items():
+            self.weights[name].grad = gradient
+        self._gradients = {}
+
+    def groups(self) -> Iterator[tuple[dict[str, Any], list[str]]]:
+        """The optimiser's parameter groups that hold some of the weights, with the names of these."""
+        names = {id(weight): name for name, weight in self.weights.items()}
+        for group in self.optimizer.param_groups:
+            here = [names[id(each)] for each in group["params"] if id(each) in names]
+            if here:
+                yield group, here
+
+    def _inner_groups(self) -> list[dict[str, Any]]:
+        inner = []
+        for group, names in self.groups():
+            settings = {key: value for key, value in group.items() if key not in ("params", "param_names")}
+            for trained, decay in zip((self.latent, self.scores), self.weight_decays(group), strict=True):
+                inner.append({**settings, "params": [trained[name] for name in names], "weight_decay": decay})
+        return inner
+
+    def release_state(self) -> None:
+        """Hand the optimiser state of the latent weights to the optimiser, which trains the weights from now on."""
+        for name, weight in self.weights.items():
+            if state := self.inner.state.get(self.latent[name]):
+                self.optimizer.state[weight] = state
+        self.inner.state.clear()
+
     def state_dict(self) -> dict[str, Any]:
-        latent = {plain(name): weight for name, weight in self.latent.items()}
-        scores = {plain(name): score.detach() for name, score in self.scores.items()}
-        return {**super().state_dict(), "latent": latent, "scores": scores}
+        saved: dict[str, Any] = {"optimizer": {}}
+        for kind, trained in {"latent": self.latent, "scores": self.scores}.items():
+            saved[kind] = {plain(name): value.detach() for name, value in trained.items()}
+            state = self.inner.state
+            saved["optimizer"][kind] = {plain(name): dict(state.get(value, {})) for name, value in trained.items()}
+        return {**super().state_dict(), **saved}
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -81,21 +138,18 @@ class Reparameterised(Pruner):
         for name in self.weights:
             self.latent[name].copy_(state["latent"][plain(name)])
             self.scores[name].copy_(state["scores"][plain(name)])
+        self._load_inner(state["optimizer"])
         self.fold()
 
+    def _load_inner(self, saved: Mapping[str, Mapping[str, Any]]) -> None:
+        self.inner.param_groups = self._inner_groups()
+        in_order = [
+            saved[kind][plain(name)] for _, names in self.groups() for kind in ("latent", "scores") for name in names
+        ]
+        state = {place: deepcopy(each) for place, each in enumerate(in_order) if each}
+        self.inner.load_state_dict({**self.inner.state_dict(), "state": state})
+
     def detach(self) -> None:
-        """Remove the hooks and the scores from the optimiser; the layers keep their folded weights.
-
-        The groups of the scores stay, empty, since a learning-rate scheduler counts the groups.
-        """
+        """Remove the hooks; the layers keep their folded weights, and the optimiser gets the state of their latent ones."""
         super().detach()
-        for group in self.score_groups:
-            group["params"] = []
-        for score in self.scores.values():
-            self.optimizer.state.pop(score, None)
-
-    @property
-    def score_groups(self) -> list[dict[str, Any]]:
-        """The optimiser's parameter groups that hold the scores."""
-        own = {id(score) for score in self.scores.values()}
-        return [group for group in self.optimizer.param_groups if own & set(map(id, group["params"]))]
+        self.release_state()
