@@ -106,10 +106,10 @@ class STR(Reparameterised):
         super().step_inner()
 
     def _shrink(self) -> None:
-        for group, names in self.groups():
+        for group, here in self.groups():
             for trained, decay in ((self.latent, min(self.decay, 1.0)), (self.scores, self.threshold_decay)):
                 left = math.exp(-group["lr"] * decay)
-                for name in names:
+                for name in here:
                     if trained[name].grad is not None:
                         trained[name].mul_(left)
 

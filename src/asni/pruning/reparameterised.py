@@ -150,6 +150,6 @@ class Reparameterised(Pruner):
         self.inner.load_state_dict({**self.inner.state_dict(), "state": state})
 
     def detach(self) -> None:
-        """Remove the hooks; the layers keep their folded weights, and the optimiser gets the state of their latent ones."""
+        """Remove the hooks; the layers keep their folded weights, and the optimiser trains them on from there."""
         super().detach()
         self.release_state()
