@@ -150,12 +150,11 @@ def test_a_scheduler_may_be_made_before_or_after_the_pruner(method: str) -> None
         scheduler = CosineAnnealingLR(optimizer, 10) if scheduler_first else None
         pruner = METHODS[method](model, optimizer)
         scheduler = scheduler or CosineAnnealingLR(optimizer, 10)
-        rates = []
         for step in range(3):
             train(model, optimizer, range(step, step + 1))
-            rates.append({group["lr"] for group in pruner.inner.param_groups})
+            assert {group["lr"] for group in pruner.inner.param_groups} == {optimizer.param_groups[0]["lr"]}
             scheduler.step()
-        assert rates == [{lr} for lr in (0.05, 0.05 * (1 + cos(pi / 10)) / 2, 0.05 * (1 + cos(pi / 5)) / 2)]
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.05 * (1 + cos(0.3 * pi)) / 2)
         for _ in range(2):
             pruner.detach()
         train(model, optimizer, range(3, 6), lambda _: scheduler.step())  # noqa: B023
@@ -234,6 +233,18 @@ def test_a_dense_training_is_continued_sparse_in_any_order(method: str, order: t
         actions[place]()
     train(model, other, range(3, 43))
     assert_same(dense.state_dict(), model.state_dict())
+
+
+def test_with_a_threshold_of_zero_it_continues_a_dense_training_and_hands_it_back() -> None:
+    dense, sparse = small_network(), small_network()
+    optimizer, other = (OPTIMIZERS["sgd"](model.parameters()) for model in (dense, sparse))
+    train(dense, optimizer, range(9))
+    train(sparse, other, range(3))
+    pruner = STR(sparse, other, decay=1e-2, threshold_decay=0.0)
+    train(sparse, other, range(3, 6))
+    pruner.detach()
+    train(sparse, other, range(6, 9))
+    assert_same(dense.state_dict(), sparse.state_dict())
 
 
 @pytest.mark.parametrize("set_to_none", [True, False])

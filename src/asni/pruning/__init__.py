@@ -25,9 +25,10 @@ step. They are also zeroed when the masks change, or when torch's version counte
 weights. While all weights live, Hold does nothing.
 
 **Reparameterised methods** do not wrap modules either. The layers always hold the folded weights, so that evaluation,
-saving and deepcopy see the final network. Before a step, the hook swaps in the latent weights and converts the
-gradients by the chain rule; after the step, it folds again. DDP has averaged the gradients by then, so that the scores
-agree on every rank.
+saving and deepcopy see the final network. Latent weights and scores are trained by an optimiser of the pruner's own, of
+the class of the user's and with its settings at each step. Before a step, the hook converts the gradients by the chain
+rule, steps that optimiser and folds again; the user's optimiser passes over these weights and keeps its parameter
+groups. DDP has averaged the gradients by then, so that the scores agree on every rank.
 """
 
 from asni.pruning import schedules
