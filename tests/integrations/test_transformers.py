@@ -22,9 +22,6 @@ from tests.integrations.small_gpt import (
     small_mixture,
 )
 
-ADDS_GROUPS = pytest.mark.xfail(
-    strict=True, raises=ValueError, reason="the scores' parameter groups are unknown to the scheduler"
-)
 STEPS = 12  # 5 batches in 3 accumulated steps, 4 times
 
 
@@ -68,7 +65,7 @@ def gpt_trainer(
         (asni.GMP, True),
         (asni.RigL, True),
         (asni.SET, True),
-        pytest.param(asni.Continuous, True, marks=ADDS_GROUPS),
+        (asni.Continuous, True),
     ],
 )
 def test_a_training_resumed_in_the_middle_of_an_epoch_ends_bit_for_bit_where_the_undisturbed_one_ends(
@@ -124,7 +121,6 @@ def test_the_fused_experts_of_a_mixture_are_pruned(tmp_path: Path) -> None:
     assert float((experts.gate_up_proj == 0).float().mean()) > 0.8
 
 
-@ADDS_GROUPS
 def test_soft_thresholds_are_learnt(tmp_path: Path) -> None:
     callback = SparsityCallback(asni.STR, decay=0.5)
     gpt_trainer(tmp_path, callback, save_strategy="no", max_steps=4).train()
