@@ -5,7 +5,7 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 from zipfile import ZipFile, is_zipfile
 
 import numpy as np
@@ -26,9 +26,16 @@ def from_torch(state_dict: Mapping[str, "torch.Tensor"]) -> dict[str, Tensor]:
     """The tensors of a state_dict, bit for bit; contiguous CPU tensors are not copied."""
     import torch
 
+    from asni.pruning.sharded import is_sharded
+
     integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     tensors = {}
     for name, tensor in state_dict.items():
+        if isinstance(tensor, torch.Tensor) and is_sharded(tensor):
+            raise PackError(
+                f"{name} is spread over processes. Collect the weights first: get_model_state_dict of "
+                "torch.distributed.checkpoint.state_dict with full_state_dict=True."
+            )
         if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
             raise PackError(f"{name} is not a plain dense tensor; a packed file holds nothing else")
         try:
@@ -52,23 +59,37 @@ def to_torch(tensors: Mapping[str, Tensor]) -> "dict[str, torch.Tensor]":
     return state_dict
 
 
-def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """Read a state_dict that `torch.save` wrote, without running code in the file."""
+def load_torch(path: Path) -> object:
+    """What `torch.save` wrote, without running code in the file."""
     import torch
 
     try:
         # Before version 1.6 torch wrote files that cannot be mapped into memory.
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
     except OSError as error:
         raise PackError(f"cannot read {path}: {error.strerror}") from error
     except Exception as error:
+        reason = f"{error}".split("\n")[0]
+        if "Unsupported" in f"{error}":
+            reason = "it holds Python objects, such as a whole model, which could run code; save model.state_dict()"
         raise PackError(
-            f"{path} is not the directory of a run, a .safetensors file or a state_dict that torch.load reads with "
-            f"weights_only=True: {error}"
+            f"{path} is neither a .safetensors file nor a state_dict that torch.load reads with weights_only=True: "
+            f"{reason}"
         ) from error
-    if not isinstance(content, Mapping) or not all(isinstance(value, torch.Tensor) for value in content.values()):
+
+
+def read_state_dict(path: Path) -> dict[str, Tensor]:
+    """Read a state_dict that `torch.save` wrote."""
+    content = load_torch(path)
+    if not is_state_dict(content):
         raise PackError(f"{path} is not a state_dict: it must map names to tensors; save model.state_dict() alone")
     return from_torch(content)
+
+
+def is_state_dict(content: object) -> "TypeGuard[Mapping[str, torch.Tensor]]":
+    import torch
+
+    return isinstance(content, Mapping) and all(isinstance(value, torch.Tensor) for value in content.values())
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:

@@ -24,9 +24,8 @@ from asni.pruning.masks import (
 )
 from asni.pruning.overview import overview
 from asni.pruning.scores import Score, keep_highest, score_function
-from asni.pruning.tables import html_table, text_table
+from asni.pruning.tables import WIDTH, html_table, text_table
 
-WIDTH = 120
 HEADINGS = ("layer", "kind", "shape", "weights", "alive", "prunable", "MACs", "MACs alive")
 
 
@@ -74,7 +73,7 @@ class Summary:
         ]
 
     def __repr__(self) -> str:
-        table = text_table(*self._table(), names=2, width=WIDTH)
+        table = text_table(*self._table(), names=2)
         return "\n".join([fill(self.headline, WIDTH), table, *(fill(note, WIDTH) for note in self.notes)])
 
     def _repr_html_(self) -> str:

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
+WIDTH = 120
 LEAST_NAME = 12
 
 
-def text_table(headings: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1, width: int | None = None) -> str:
+def text_table(headings: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1, width: int = WIDTH) -> str:
     """The first `names` columns are left-aligned; of them, the last is shortened first to fit the table to `width`.
 
     >>> print(text_table(["layer", "alive"], [["encoder.layers.0.linear1.weight", "1,024"], ["head", "96"]], width=25))
@@ -16,8 +17,8 @@ def text_table(headings: Sequence[str], rows: Iterable[Sequence[str]], names: in
     """
     lines = [headings, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for column in reversed(range(names if width is not None else 0)):
-        excess = sum(widths) + 2 * (len(widths) - 1) - (width or 0)
+    for column in reversed(range(names)):
+        excess = sum(widths) + 2 * (len(widths) - 1) - width
         widths[column] -= max(min(excess, widths[column] - LEAST_NAME), 0)
     return "\n".join(
         "  ".join(
