@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asni.errors import PackError, UsageError, unknown
+from asni.packing.contents import FOREIGN, Contents, Held, contents
 from asni.packing.convert import from_torch, to_torch, write_csr, write_safetensors
 from asni.packing.dtypes import Tensor
 from asni.packing.inspecting import Inspection, Layer, inspect
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "MODES", "Inspection", "Layer", "PackError", "Packed", "Tensor",
-    "inspect", "load", "pack", "read", "rebuild", "recipe_of", "train_from", "unpack",
+    "FOREIGN", "MODES", "Contents", "Held", "Inspection", "Layer", "PackError", "Packed", "Tensor",
+    "contents", "inspect", "load", "pack", "read", "rebuild", "recipe_of", "train_from", "unpack",
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, TypeGuard
 from zipfile import ZipFile, is_zipfile
 
@@ -69,9 +70,10 @@ def load_torch(path: Path) -> object:
     except OSError as error:
         raise PackError(f"cannot read {path}: {error.strerror}") from error
     except Exception as error:
-        reason = f"{error}".split("\n")[0]
-        if "Unsupported" in f"{error}":
-            reason = "it holds Python objects, such as a whole model, which could run code; save model.state_dict()"
+        # torch's own words advise to load the file with weights_only=False, which could run code in it.
+        reason = f"it is damaged or of another format ({type(error).__name__})"
+        if isinstance(error, UnpicklingError):
+            reason = "it holds Python objects, such as a whole model; save model.state_dict() instead"
         raise PackError(
             f"{path} is neither a .safetensors file nor a state_dict that torch.load reads with weights_only=True: "
             f"{reason}"
@@ -102,6 +104,27 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
         return _parse_safetensors(data)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, struct.error) as error:
         raise PackError(f"{path} is not a safetensors file: {error!r}") from error
+
+
+def read_onnx(path: Path) -> dict[str, Tensor]:
+    """The initialisers of an ONNX model, with those that it stores in other files."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise PackError(f"reading {path} needs ONNX: pip install 'asni[onnx]'") from error
+    try:
+        initialisers = onnx.load(path).graph.initializer
+        return {each.name: _of_onnx(onnx.numpy_helper.to_array(each)) for each in initialisers}
+    except OSError as error:
+        raise PackError(f"cannot read {path}: {error.strerror}") from error
+    except Exception as error:
+        raise PackError(f"{path} is not an ONNX model, or is damaged: {error}") from error
+
+
+def _of_onnx(array: Array) -> Tensor:
+    dtype = of_name(array.dtype.name)
+    # bfloat16 and float8 come in NumPy types of another package, with the same bits.
+    return Tensor(dtype, array.view(dtype.numpy) if dtype.numpy.name != array.dtype.name else array)
 
 
 def _parse_safetensors(data: Array) -> dict[str, Tensor]:
