@@ -3,11 +3,14 @@
 import copy
 import random
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
 from torch.nn.utils.parametrizations import weight_norm
 from torch.nn.utils.rnn import pack_sequence
 
@@ -15,6 +18,7 @@ import asni
 from asni.errors import AsniError, UsageError
 from asni.pruning.macs import InputSize
 from asni.pruning.summary import Row
+from tests.pruning.processes import failures
 
 
 def small_network() -> nn.Sequential:
@@ -169,6 +173,13 @@ def test_the_layers_of_a_transformer_are_seen_although_torch_would_fuse_them() -
     }
 
 
+def test_padded_sequences_are_seen_as_the_layers_get_them() -> None:
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1)
+    padding = torch.tensor([[False, False, True], [False, True, True]])
+    example = {"src": torch.ones(2, 3, 4), "src_key_padding_mask": padding}
+    assert dense_macs(model, example)["layers.0.linear1.weight"] == 32 * 6
+
+
 def test_of_attention_the_living_rows_count_by_what_they_multiply() -> None:
     model = Attention()
     with torch.no_grad():
@@ -240,6 +251,10 @@ def test_nothing_about_the_model_changes() -> None:
     assert not any(module._forward_hooks for module in model.modules())
 
 
+def test_a_batch_of_one_passes_a_model_in_training() -> None:
+    assert dense_macs(Restless().train(), (1, 4)) == {"layer.weight": 12}
+
+
 def test_a_model_that_fails_is_left_as_it_was_and_the_size_is_named() -> None:
     model = Restless().train()
     with pytest.raises(AsniError, match=r"Restless fails on an input of size 5x7: .*\n.*\(1, 3, 32, 32\)"):
@@ -269,6 +284,27 @@ def test_wrappers_are_neither_run_nor_named() -> None:
     inside = nn.Linear(4, 2)
     inside.compile(backend=refuse)
     assert dense_macs(inside, (3, 4)) == {"weight": 24}
+
+
+def one_process_asks_about_a_model_in_ddp() -> None:
+    model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)))
+    if torch.distributed.get_rank() == 1:
+        assert dense_macs(model, (3, 4)) == {"0.weight": 24}
+
+
+def all_processes_ask_about_sharded_weights() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 3), nn.TransformerEncoderLayer(3, 1, 5, batch_first=True))
+    whole = asni.summary(model, (2, 6, 4), sparsity=0.5)
+    fully_shard(model[0])
+    fully_shard(model)
+    spread = asni.summary(model, (2, 6, 4), sparsity=0.5)
+    assert [replace(row, kind="") for row in spread.rows] == [replace(row, kind="") for row in whole.rows]
+
+
+def test_two_processes_need_not_ask_together_unless_the_weights_are_spread_over_them(tmp_path: Path) -> None:
+    checks = {"ddp": one_process_asks_about_a_model_in_ddp, "shards": all_processes_ask_about_sharded_weights}
+    assert failures(checks, 2, tmp_path) == {"ddp": [], "shards": []}
 
 
 def test_half_precision_gets_an_input_of_its_own_type() -> None:
