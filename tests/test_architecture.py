@@ -48,12 +48,14 @@ PUBLIC = (
     "PackError",
     "Pruner",
     "RigL",
+    "Summary",
     "amenable",
     "keep_largest",
     "load",
     "pack",
     "prunable",
     "schedules",
+    "summary",
 )
 
 

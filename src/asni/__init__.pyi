@@ -17,6 +17,8 @@ from .pruning.hold import Hold as Hold
 from .pruning.layers import prunable as prunable
 from .pruning.masks import keep_largest as keep_largest
 from .pruning.pruner import Pruner as Pruner
+from .pruning.summary import Summary as Summary
+from .pruning.summary import summary as summary
 
 __all__: list[str]
 __version__: str

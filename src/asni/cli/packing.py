@@ -8,10 +8,10 @@ import typer
 from asni.cli.options import AsJson, TrustCode
 from asni.cli.output import print_json, print_table
 from asni.errors import AsniError
-from asni.studies.tables import number
+from asni.studies.tables import number, percent
 
 if TYPE_CHECKING:
-    from asni.packing import Inspection
+    from asni.packing import Contents, Inspection
 
 PackedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A packed network, such as net.asni.")]
 
@@ -64,17 +64,57 @@ def unpack(
     print(f"{out}: {out.stat().st_size:,} bytes")
 
 
-def inspect(file: PackedFile, as_json: AsJson = False) -> None:
-    """Show the layers of a packed network, the size of each part, and how close it is to the entropy limit.
+def inspect(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A packed network, or a .safetensors, .onnx, .pt or .pth file.")
+    ],
+    sparsity: Annotated[
+        float | None, typer.Option(help="Show what one magnitude threshold would leave of each tensor, such as 0.9.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tensors of a file: shapes, nonzeros, and for a packed network how close it is to the entropy limit.
 
-    Example: asni inspect net.asni
+    Example: asni inspect model.safetensors --sparsity 0.9
     """
+    from asni.packing import FOREIGN, Contents, contents
     from asni.packing import inspect as inspected
 
-    inspection = inspected(file)
+    packed = sparsity is None and file.suffix.lower() not in FOREIGN
+    found = inspected(file) if packed else contents(file, sparsity)
     if as_json:
-        print_json(inspection.to_json())
-        return
+        print_json(found.to_json())
+    elif isinstance(found, Contents):
+        _print_contents(file, found)
+    else:
+        _print_packed(file, found)
+
+
+def _print_contents(file: Path, found: "Contents") -> None:
+    rows = [
+        [
+            _shown(each.name),
+            "x".join(map(str, each.shape)),
+            each.dtype,
+            number(each.size),
+            number(each.nonzeros),
+            percent(each.nonzeros / each.size if each.size else None),
+            "! " * each.would_nearly_die + number(each.left),
+        ]
+        for each in found.tensors
+    ]
+    left = sum(each.left or 0 for each in found.tensors)
+    share = percent(found.nonzeros / found.size if found.size else None)
+    rows.append(["total", "", "", number(found.size), number(found.nonzeros), share, number(left)])
+    headings = ["tensor", "shape", "type", "weights", "nonzeros", "nonzero %", f"left at {found.sparsity}"]
+    shown = len(headings) - (found.sparsity is None)
+    print_table(headings[:shown], [row[:shown] for row in rows])
+    print(f"{file}: {len(found.tensors)} tensors, {found.bytes:,} bytes")
+    if dead := len(found.nearly_dead):
+        print(f"! {dead} tensor{'s' * (dead > 1)} would nearly die: fewer than one weight left per ten outputs")
+
+
+def _print_packed(file: Path, inspection: "Inspection") -> None:
     print_table(
         ["layer", "shape", "nonzeros", "sparsity %", "positive", "negative", "stored", "mask bytes", "value bytes"],
         [

@@ -5,7 +5,6 @@ Not compared with a program; the tests follow the lines of the algorithm.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Unpack
 
 import torch
@@ -19,6 +18,7 @@ from asni.pruning.layers import Layers, prunable, survey
 from asni.pruning.masks import Masks, nonzero_masks, renamed, require_fitting, weights_of
 from asni.pruning.messages import warn
 from asni.pruning.sharded import any_sharded
+from asni.pruning.tables import html_table, text_table
 from asni.runs import names
 
 if TYPE_CHECKING:
@@ -48,17 +48,10 @@ class Amenable:
         ]
 
     def __repr__(self) -> str:
-        rows = [HEADINGS, *self.rows]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(
-            f"{row[0]:<{widths[0]}}" + "".join(map("  {:>{}}".format, row[1:], widths[1:])) for row in rows
-        )
+        return text_table(HEADINGS, self.rows)
 
     def _repr_html_(self) -> str:
-        """The same table in a notebook."""
-        rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self.rows]
-        head = "".join(f"<th>{heading}</th>" for heading in HEADINGS)
-        return f"<table>{''.join(f'<tr>{row}</tr>' for row in [head, *rows])}</table>"
+        return html_table(HEADINGS, self.rows)
 
 
 def _short(centroid: float | None) -> str:

@@ -26,36 +26,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asni.errors import PackError, unknown
+from asni.errors import PackError, UsageError, unknown
+from asni.packing.contents import FOREIGN, Contents, Held, contents
 from asni.packing.convert import from_torch, to_torch, write_csr, write_safetensors
 from asni.packing.dtypes import Tensor
 from asni.packing.inspecting import Inspection, Layer, inspect
 from asni.packing.layout import MODES
 from asni.packing.reading import Packed, read
 from asni.packing.rebuilding import rebuild, recipe_of, train_from
-from asni.packing.sources import Source, read_source
+from asni.packing.sources import Source, from_model, read_source
 from asni.packing.writing import write
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "MODES", "Inspection", "Layer", "PackError", "Packed", "Tensor",
-    "inspect", "load", "pack", "read", "rebuild", "recipe_of", "train_from", "unpack",
+    "FOREIGN", "MODES", "Contents", "Held", "Inspection", "Layer", "PackError", "Packed", "Tensor",
+    "contents", "inspect", "load", "pack", "read", "rebuild", "recipe_of", "train_from", "unpack",
 ]  # fmt: skip
 
 
 def pack(
-    source: "str | Path | Mapping[str, torch.Tensor] | Mapping[str, np.ndarray[Any, Any]]",
-    out: str | Path,
+    source: "str | Path | torch.nn.Module | Mapping[str, torch.Tensor] | Mapping[str, np.ndarray[Any, Any]]",
+    out: str | Path | None = None,
     mode: str = "exact",
 ) -> Inspection:
-    """Write a state_dict, a safetensors file, a `weights_only` state_dict file or a finished run to `out`.
+    """Write a model, a state_dict, a safetensors file, a `weights_only` state_dict file or a finished run to `out`.
 
     exact: every weight bit for bit. half: layers in half precision. int8: layers in eight bits, one scale per output
     channel. amenable: only an initialisation to train from, which is the mask, the signs and two numbers per layer.
     """
-    _write(read_source(Path(source), mode) if isinstance(source, str | Path) else Source(_tensors(source)), out, mode)
+    if not isinstance(out, str | Path):
+        raise UsageError(f'pack needs the file to write, as in asni.pack(model, "net.asni"), not {out!r}.')
+    _write(_source(source, mode), out, mode)
     # Reads the file back and verifies it; the tensors of a source file are freed by now.
     return inspect(out)
 
@@ -74,6 +77,12 @@ def unpack(path: str | Path, out: str | Path, to: str = "safetensors") -> None:
         write_csr(Path(out), tensors)
     else:
         write_safetensors(Path(out), tensors)
+
+
+def _source(source: object, mode: str) -> Source:
+    if isinstance(source, str | Path):
+        return read_source(Path(source), mode)
+    return Source(_tensors(source)) if isinstance(source, Mapping) else from_model(source, mode)
 
 
 def _write(source: Source, out: str | Path, mode: str) -> None:

@@ -5,7 +5,8 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any, TypeGuard
 from zipfile import ZipFile, is_zipfile
 
 import numpy as np
@@ -26,9 +27,16 @@ def from_torch(state_dict: Mapping[str, "torch.Tensor"]) -> dict[str, Tensor]:
     """The tensors of a state_dict, bit for bit; contiguous CPU tensors are not copied."""
     import torch
 
+    from asni.pruning.sharded import is_sharded
+
     integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     tensors = {}
     for name, tensor in state_dict.items():
+        if isinstance(tensor, torch.Tensor) and is_sharded(tensor):
+            raise PackError(
+                f"{name} is spread over processes. Collect the weights first: get_model_state_dict of "
+                "torch.distributed.checkpoint.state_dict with full_state_dict=True."
+            )
         if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
             raise PackError(f"{name} is not a plain dense tensor; a packed file holds nothing else")
         try:
@@ -52,23 +60,38 @@ def to_torch(tensors: Mapping[str, Tensor]) -> "dict[str, torch.Tensor]":
     return state_dict
 
 
-def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """Read a state_dict that `torch.save` wrote, without running code in the file."""
+def load_torch(path: Path) -> object:
+    """What `torch.save` wrote, without running code in the file."""
     import torch
 
     try:
         # Before version 1.6 torch wrote files that cannot be mapped into memory.
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
     except OSError as error:
         raise PackError(f"cannot read {path}: {error.strerror}") from error
     except Exception as error:
+        # torch's own words advise to load the file with weights_only=False, which could run code in it.
+        reason = f"it is damaged or of another format ({type(error).__name__})"
+        if isinstance(error, UnpicklingError):
+            reason = "it holds Python objects, such as a whole model; save model.state_dict() instead"
         raise PackError(
-            f"{path} is not the directory of a run, a .safetensors file or a state_dict that torch.load reads with "
-            f"weights_only=True: {error}"
+            f"{path} is neither a .safetensors file nor a state_dict that torch.load reads with weights_only=True: "
+            f"{reason}"
         ) from error
-    if not isinstance(content, Mapping) or not all(isinstance(value, torch.Tensor) for value in content.values()):
+
+
+def read_state_dict(path: Path) -> dict[str, Tensor]:
+    """Read a state_dict that `torch.save` wrote."""
+    content = load_torch(path)
+    if not is_state_dict(content):
         raise PackError(f"{path} is not a state_dict: it must map names to tensors; save model.state_dict() alone")
     return from_torch(content)
+
+
+def is_state_dict(content: object) -> "TypeGuard[Mapping[str, torch.Tensor]]":
+    import torch
+
+    return isinstance(content, Mapping) and all(isinstance(value, torch.Tensor) for value in content.values())
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
@@ -81,6 +104,27 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
         return _parse_safetensors(data)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, struct.error) as error:
         raise PackError(f"{path} is not a safetensors file: {error!r}") from error
+
+
+def read_onnx(path: Path) -> dict[str, Tensor]:
+    """The initialisers of an ONNX model, with those that it stores in other files."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise PackError(f"reading {path} needs ONNX: pip install 'asni[onnx]'") from error
+    try:
+        initialisers = onnx.load(path).graph.initializer
+        return {each.name: _of_onnx(onnx.numpy_helper.to_array(each)) for each in initialisers}
+    except OSError as error:
+        raise PackError(f"cannot read {path}: {error.strerror}") from error
+    except Exception as error:
+        raise PackError(f"{path} is not an ONNX model, or is damaged: {error}") from error
+
+
+def _of_onnx(array: Array) -> Tensor:
+    dtype = of_name(array.dtype.name)
+    # bfloat16 and float8 come in NumPy types of another package, with the same bits.
+    return Tensor(dtype, array.view(dtype.numpy) if dtype.numpy.name != array.dtype.name else array)
 
 
 def _parse_safetensors(data: Array) -> dict[str, Tensor]:

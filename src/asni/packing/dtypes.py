@@ -76,6 +76,16 @@ class Tensor:
     def from_bits(cls, dtype: DType, bits: Array, shape: tuple[int, ...]) -> "Tensor":
         return cls(dtype, bits.view(dtype.numpy).reshape(shape))
 
+    @property
+    def nonzeros(self) -> int:
+        """How many elements are neither 0 nor -0.0.
+
+        >>> Tensor.of(np.float16([1, 0, -0.0])).nonzeros
+        1
+        """
+        # Shifted out: the sign, the only bit that is set in -0.0.
+        return int(np.count_nonzero(self.bits << 1 if self.dtype.is_float else self.array))
+
     def to_float32(self) -> Float32:
         """The elements in order, as float32 (bfloat16 and float16 exactly; float64 rounded, and may overflow)."""
         if self.dtype.name == "bfloat16":

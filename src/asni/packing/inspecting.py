@@ -8,7 +8,7 @@ import numpy as np
 
 from asni.packing.amenable import centroids, is_layer
 from asni.packing.byte_coding import information
-from asni.packing.dtypes import Array, Tensor
+from asni.packing.dtypes import Tensor
 from asni.packing.layout import Entry
 from asni.packing.reading import Packed, read
 
@@ -102,7 +102,7 @@ def _parts(packed: Packed, size: int) -> dict[str, int]:
 def _layer(entry: Entry, packed: Packed) -> Layer:
     tensor = packed.tensors[entry.name]
     size, stored = tensor.bits.size, int(np.count_nonzero(tensor.bits))
-    nonzeros = int(np.count_nonzero(tensor.bits & ~_sign_bit(tensor)))
+    nonzeros = tensor.nonzeros
     means, positive = _signs(tensor)
     entropy = information(np.array([stored, size - stored]))
     if packed.mode == "amenable":
@@ -123,12 +123,6 @@ def _layer(entry: Entry, packed: Packed) -> Layer:
         entropy_bytes=0.0 if repeated or (packed.mode != "amenable" and not entry.sparse) else entropy,
         error=entry.error,
     )
-
-
-def _sign_bit(tensor: Tensor) -> Array:
-    """The only bit that is set in -0.0."""
-    bits = tensor.bits.dtype
-    return np.asarray(1 << (8 * bits.itemsize - 1), bits)
 
 
 def _signs(tensor: Tensor) -> tuple[dict[str, float | None], int]:

@@ -1,12 +1,12 @@
-"""Read the weights to pack: from a finished run, a safetensors file or a PyTorch state_dict."""
+"""Read the weights to pack: from a finished run, a safetensors file, a PyTorch state_dict or a model."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from asni.errors import PackError
-from asni.packing.convert import read_safetensors, read_state_dict
+from asni.errors import PackError, UsageError
+from asni.packing.convert import from_torch, read_safetensors, read_state_dict
 from asni.packing.dtypes import Tensor
 from asni.runs import names
 
@@ -29,6 +29,22 @@ def read_source(path: Path, mode: str) -> Source:
     if path.suffix == ".safetensors":
         return Source(read_safetensors(path))
     return Source(read_state_dict(path))
+
+
+def from_model(model: object, mode: str) -> Source:
+    """The state_dict of a model; the amenable mode takes its prunable weights."""
+    from torch import nn
+
+    from asni.pruning.layers import prunable
+
+    if not isinstance(model, nn.Module):
+        raise UsageError(
+            f"a model, a state_dict, a file or the directory of a run can be packed, not {type(model).__name__}."
+        )
+    state = model.state_dict()
+    if mode == "amenable":
+        state = {name: state[name] for name in prunable(model)}
+    return Source(from_torch(state))
 
 
 def _read_run(directory: Path, mode: str) -> Source:

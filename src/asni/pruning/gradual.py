@@ -10,12 +10,11 @@ from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.length import Length, length
 from asni.pruning.masks import (
-    Masks,
     count_each,
     full_masks,
     keep_largest,
     nearly_empty,
-    nonzero_masks,
+    nonzeros_each,
     share_of_zeros,
     weight_count,
     weights_to_keep,
@@ -23,7 +22,7 @@ from asni.pruning.masks import (
 from asni.pruning.messages import say, warn
 from asni.pruning.optimizers import unwrapped
 from asni.pruning.schedules import Schedule, kept
-from asni.pruning.scores import Score, magnitude, score_function, scored
+from asni.pruning.scores import Score, keep_highest, magnitude, score_function
 
 GROWTH = 5
 """How many times larger training may well make the weights of a layer, compared with those of the others."""
@@ -117,14 +116,7 @@ class GradualMagnitude(Hold):
         """Prune to `sparsity` by one global threshold; does nothing if the network is already that sparse."""
         keep = kept(weight_count(self.weights), sparsity)
         if keep < self.alive:
-            self.masks = self._largest(keep, self.masks)
-
-    def _largest(self, keep: int, within: Masks) -> Masks:
-        # Magnitudes are taken layer by layer, without a copy of all weights.
-        scores, by = (
-            (self.weights, torch.abs) if self.score is magnitude else (scored(self.weights, self.score), torch.positive)
-        )
-        return keep_largest(scores, keep, within=within, by=by, floor=self.floor)
+            self.masks = keep_highest(self.weights, self.score, keep, self.masks, self.floor)
 
     def _warn_of_layers_that_will_die(self) -> None:
         """Warn if the layers' scales differ so much that training will hardly make up for it."""
@@ -132,7 +124,7 @@ class GradualMagnitude(Hold):
             return
         assert self.target is not None
         masks = keep_largest(self.weights, self.target)
-        nonzero = count_each(nonzero_masks(self.weights))
+        nonzero = nonzeros_each(self.weights)
         thin = [name for name in nearly_empty(masks) if nonzero[name]]
         if not thin:
             return

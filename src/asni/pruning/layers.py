@@ -63,9 +63,6 @@ def prunable(
     >>> list(prunable(model)), list(prunable(model, exclude="0")), list(prunable(model, include=["2", nn.Linear]))
     (['0.weight', '2.weight'], ['2.weight'], ['0.weight', '2.weight'])
     """
-    if not isinstance(model, nn.Module):
-        raise UsageError(f"model must be a torch.nn.Module, not {type(model).__name__}.")
-    _require_whole_parameters(model)
     chosen = survey(model, include, exclude)
     weights = {each.name: each.parameter for each in chosen if not each.left_out}
     for name, weight in weights.items():
@@ -86,6 +83,9 @@ def survey(
     >>> [(each.name, each.left_out) for each in survey(model)]
     [('words.weight', 'embedding'), ('head.weight', ''), ('head.bias', 'norm, bias or vector')]
     """
+    if not isinstance(model, nn.Module):
+        raise UsageError(f"model must be a torch.nn.Module, not {type(model).__name__}.")
+    _require_whole_parameters(model)
     candidates = list(_candidates(model))
     matrices = [each for each in candidates if each.is_matrix]
     included = None if include is None else _selectors(matrices, include)
@@ -169,7 +169,7 @@ def _candidates(model: nn.Module) -> Iterator[_Candidate]:
 
 def _matrices_of_layer(module: nn.Module, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """What is pruned by default of a module's own parameters."""
-    if isinstance(module, (*CONVOLUTION_AND_LINEAR, nn.Bilinear)) or _is_conv1d_of_transformers(module):
+    if isinstance(module, (*CONVOLUTION_AND_LINEAR, nn.Bilinear)) or is_conv1d_of_transformers(module):
         # Not from `own`: a computed weight is no parameter, and must be refused rather than ignored.
         return {"weight": cast(Tensor, module.weight)}
     if isinstance(module, RECURRENT_AND_ATTENTION):
@@ -184,7 +184,7 @@ def _matrices_of_layer(module: nn.Module, own: Mapping[str, Tensor]) -> dict[str
     }
 
 
-def _is_conv1d_of_transformers(module: nn.Module) -> bool:
+def is_conv1d_of_transformers(module: nn.Module) -> bool:
     """Whether it is the transposed linear layer of GPT-2, recognised without an import of transformers."""
     return any(
         (kind.__module__, kind.__name__) == ("transformers.pytorch_utils", "Conv1D") for kind in type(module).__mro__

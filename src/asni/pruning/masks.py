@@ -81,6 +81,13 @@ def count_each(masks: Mapping[str, Tensor]) -> dict[str, int]:
     return {name: int(mask.sum()) for name, mask in masks.items()}
 
 
+def nonzeros_each(weights: Mapping[str, Tensor]) -> dict[str, int]:
+    """How many weights of each layer are not zero."""
+    if any_sharded(weights.values()):
+        return sum_each(weights, lambda name: int(torch.count_nonzero(local(weights[name]))))
+    return {name: int(torch.count_nonzero(weight.detach())) for name, weight in weights.items()}
+
+
 def nearly_empty(masks: Mapping[str, Tensor]) -> dict[str, int]:
     """The layers that almost no signal passes through, and their living weights: fewer than one per ten outputs.
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from asni.errors import UsageError, unknown
+from asni.pruning.masks import Masks, keep_largest
 from asni.pruning.sharded import is_sharded, spread_like
 
 Score = Callable[[str, Tensor], Tensor]
@@ -57,3 +58,12 @@ def scored(weights: Mapping[str, Tensor], score: Score) -> dict[str, Tensor]:
             shapes = (tuple(each.shape) for each in (values, weights[name]))
             raise UsageError("the score of '{}' has shape {}, but its weights have shape {}.".format(name, *shapes))
     return scores
+
+
+def keep_highest(
+    weights: Mapping[str, Tensor], score: Score, keep: int, within: Masks | None = None, floor: float | None = None
+) -> Masks:
+    """Masks that keep exactly `keep` weights: those of the highest score; see `keep_largest`."""
+    # Magnitudes are taken layer by layer, without a copy of all weights.
+    scores, by = (weights, torch.abs) if score is magnitude else (scored(weights, score), torch.positive)
+    return keep_largest(scores, keep, within=within, by=by, floor=floor)

@@ -1,0 +1,222 @@
+"""A model as a table: which weights are prunable, how many are alive, their MACs, and what a sparsity would leave."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from itertools import compress
+from textwrap import fill
+
+from torch import Tensor, nn
+
+from asni.errors import AsniError
+from asni.pruning.gradual import require_sparsity
+from asni.pruning.layers import Choice, Selector, plain, prunable, survey
+from asni.pruning.macs import Calls, InputSize, alive_macs, calls_of, macs
+from asni.pruning.masks import (
+    Masks,
+    count,
+    count_each,
+    nearly_empty,
+    nonzero_masks,
+    nonzeros_each,
+    shape_of,
+    weights_to_keep,
+)
+from asni.pruning.overview import overview
+from asni.pruning.scores import Score, keep_highest, score_function
+from asni.pruning.tables import WIDTH, html_table, text_table
+
+HEADINGS = ("layer", "kind", "shape", "weights", "alive", "prunable", "MACs", "MACs alive")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A parameter, or all vectors together; MACs are None where they are unknown or were not asked for."""
+
+    layer: str
+    kind: str
+    shape: tuple[int, ...]
+    weights: int
+    alive: int
+    left_out: str
+    """Why it is not prunable; empty if it is."""
+    macs: int | None = None
+    alive_macs: int | None = None
+    left: int | None = None
+    """How many weights the sparsity would leave."""
+    would_nearly_die: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Summary:
+    """The table that `summary` returns; it prints itself, in a notebook too."""
+
+    headline: str
+    rows: tuple[Row, ...]
+    sparsity: float | None = None
+
+    @property
+    def nearly_dead(self) -> list[str]:
+        """The layers that the sparsity would leave nearly empty."""
+        return [row.layer for row in self.rows if row.would_nearly_die]
+
+    @property
+    def notes(self) -> list[str]:
+        """What the marks in the table mean."""
+        if not self.nearly_dead:
+            return []
+        number = len(self.nearly_dead)
+        layers = f"{number} layer{'s' * (number > 1)}"
+        return [
+            f"! {layers} would nearly die: fewer than one living weight per ten outputs. "
+            'Rank with score="lamp", keep some of each layer with floor=0.01, or exclude layers of large weights.'
+        ]
+
+    def __repr__(self) -> str:
+        table = text_table(*self._table(), names=2)
+        return "\n".join([fill(self.headline, WIDTH), table, *(fill(note, WIDTH) for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<p>{escape(self.headline)}</p>{html_table(*self._table())}{notes}"
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and cells of the columns that say something."""
+        headings = [*HEADINGS, f"left at {self.sparsity:g}" if self.sparsity is not None else ""]
+        lines = [*map(_cells, self.rows), _totals(self.rows)]
+        told = [not {line[place] for line in lines} <= {"", "-"} for place in range(len(headings))]
+        return list(compress(headings, told)), [list(compress(line, told)) for line in lines]
+
+
+def summary(
+    model: nn.Module,
+    input_size: InputSize | None = None,
+    *,
+    sparsity: float | None = None,
+    score: str | Score = "magnitude",
+    floor: float | None = None,
+    include: Selector | Iterable[Selector] | None = None,
+    exclude: Selector | Iterable[Selector] | None = None,
+) -> Summary:
+    """Every weight of a model with two dimensions or more: whether it is prunable, or why not, and how much is nonzero.
+
+    `input_size` adds the multiplications (MACs) of one batch: its size, a list of sizes for several inputs, or an
+    example: a tensor, or a dict of keyword arguments. "-" marks weights whose use is unknown. Products of activations,
+    as between queries and keys, are not counted. `sparsity` adds what pruning to it now would leave, with the `score`
+    and the `floor` of a pruner; `!` marks layers that would nearly die. The model is not changed.
+
+    >>> model = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2))
+    >>> summary(model, (10, 8))
+    40 weights in 2 layers, 87.0 % of 46 parameters; left out: 6 norm, bias or vector
+    layer      kind    shape  weights  alive  prunable  MACs  MACs alive
+    0.weight   Linear    4x8       32     32       yes   320         320
+    2.weight   Linear    2x4        8      8       yes    80          80
+    2 vectors                       6      6        no     -           -
+    total                          46     46             400         400
+    """
+    choices = _sources_of_computed(survey(model, include, exclude))
+    parameters = {each.name: each.parameter for each in choices}
+    _require_values(model, parameters)
+    alive = nonzeros_each(parameters)
+    calls = {} if input_size is None else calls_of(model, input_size)
+    masks = {} if sparsity is None else _left(prunable(model, include, exclude), sparsity, score_function(score), floor)
+    left = {} if sparsity is None else alive | count_each(masks)
+    dying = nearly_empty(masks)
+    rows = [
+        replace(
+            _row(each, alive[each.name], calls.get(id(each.parameter))),
+            left=left.get(each.name),
+            would_nearly_die=each.name in dying,
+        )
+        for each in choices
+    ]
+    return Summary(_headline(choices), (*_matrices(rows), *_vectors(rows)), sparsity)
+
+
+def _left(weights: Mapping[str, Tensor], sparsity: float, score: Score, floor: float | None) -> Masks:
+    """What is left of the weights that are alive now."""
+    require_sparsity(sparsity)
+    keep = weights_to_keep(weights, sparsity, floor)
+    living = nonzero_masks(weights)
+    return living if count(living) <= keep else keep_highest(weights, score, keep, living, floor)
+
+
+def _row(choice: Choice, alive: int, calls: Calls | None) -> Row:
+    weight = choice.parameter
+    return Row(
+        plain(choice.name),
+        type(choice.module).__name__,
+        tuple(weight.shape),
+        weight.numel(),
+        alive,
+        choice.left_out,
+        None if calls is None else macs(weight, calls),
+        None if calls is None else alive_macs(weight, alive, calls),
+    )
+
+
+def _headline(choices: Sequence[Choice]) -> str:
+    named = [replace(each, name=plain(each.name)) for each in choices]
+    return overview(named, {each.name: each.parameter for each in choices if not each.left_out})
+
+
+def _sources_of_computed(choices: Sequence[Choice]) -> list[Choice]:
+    """The parameters alone: without weights that are computed from them, as by weight norm, and so cannot be pruned."""
+    computed = [each.module for each in choices if not isinstance(each.parameter, nn.Parameter)]
+    sources = {id(weight) for module in computed for weight in module.parameters() if weight.ndim >= 2}
+    return [
+        replace(each, left_out="parametrised") if id(each.parameter) in sources else each
+        for each in choices
+        if isinstance(each.parameter, nn.Parameter)
+    ]
+
+
+def _require_values(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
+    if not parameters:
+        raise AsniError(f"{type(model).__name__} has no parameters.")
+    for name, weight in parameters.items():
+        if isinstance(weight, nn.UninitializedParameter):
+            raise AsniError(f"'{name}' has no shape yet. Run a batch through the network first.")
+        if weight.is_meta:
+            raise AsniError(f"'{name}' is on the meta device, so it has no values. Load the weights first.")
+
+
+def _matrices(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if len(row.shape) >= 2]
+
+
+def _vectors(rows: Sequence[Row]) -> list[Row]:
+    """All vectors in one row."""
+    vectors = [row for row in rows if len(row.shape) < 2]
+    if not vectors:
+        return []
+    name = f"{len(vectors)} vector{'s' * (len(vectors) > 1)}"
+    weights, alive = sum(row.weights for row in vectors), sum(row.alive for row in vectors)
+    return [Row(name, "", (), weights, alive, "no", left=None if vectors[0].left is None else alive)]
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row.layer,
+        row.kind,
+        shape_of(row.shape) if row.shape else "",
+        _number(row.weights),
+        _number(row.alive),
+        row.left_out or "yes",
+        _number(row.macs),
+        _number(row.alive_macs),
+        "! " * row.would_nearly_die + _number(row.left),
+    ]
+
+
+def _totals(rows: Sequence[Row]) -> list[str]:
+    def total(column: str) -> str:
+        known = [value for row in rows if (value := getattr(row, column)) is not None]
+        unknown = any(getattr(row, column) is None for row in rows if row.shape)
+        return ">= " * unknown + _number(sum(known)) if known else "-"
+
+    return ["total", "", "", total("weights"), total("alive"), "", total("macs"), total("alive_macs"), total("left")]
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
