@@ -105,7 +105,7 @@ def test_what_is_left_out_is_said_once_in_one_line(caplog: pytest.LogCaptureFixt
     model = Language()
     model.attention.out_proj.requires_grad_(False)
     optimizer = SGD(model.parameters(), lr=0.1)
-    with caplog.at_level("INFO", "asni"):
+    with caplog.at_level("INFO", "asni.pruning"):
         ASNI(model, optimizer, sparsity=0.5, epochs=2, steps_per_epoch=4)
         for _ in range(3):
             optimizer.step()

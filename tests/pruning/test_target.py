@@ -104,7 +104,7 @@ def test_finish_prunes_to_the_target_and_says_so(method: str, caplog: pytest.Log
     model, optimizer, pruner = setup(WITH_SPARSITY[method], total_steps=400)
     train(model, optimizer, 7)
     caplog.clear()
-    with caplog.at_level("INFO", "asni"):
+    with caplog.at_level("INFO", "asni.pruning"):
         pruner.finish()
         pruner.finish()
     assert count(pruner.masks) == sum(int(weight.count_nonzero()) for weight in pruner.weights.values()) == 20

@@ -38,7 +38,7 @@ app.command()(packing.inspect)
 def main() -> None:
     """Run a command; user errors print a message and set the exit status, without a traceback."""
     # What a pruner tells the user of a loop, the command line tells in its own way: a stopped run resumes.
-    logging.getLogger("asni").setLevel(logging.ERROR)
+    logging.getLogger("asni.pruning").setLevel(logging.ERROR)
     try:
         app()
     except UsageError as error:

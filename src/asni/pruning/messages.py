@@ -1,6 +1,6 @@
-"""What a pruner tells its user: facts through the logger "asni", problems as `SparsityWarning`; in process 0 alone.
+"""What a pruner tells its user, in process 0 alone: facts through the logger "asni.pruning", problems as warnings.
 
-Silence the facts with `logging.getLogger("asni").setLevel("WARNING")`.
+Silence the facts with `logging.getLogger("asni.pruning").setLevel("WARNING")`.
 """
 
 import logging
@@ -11,7 +11,7 @@ import torch
 
 from asni.errors import SparsityWarning
 
-logger = logging.getLogger("asni")
+logger = logging.getLogger("asni.pruning")
 
 
 class _UnlessConfigured(logging.Handler):
