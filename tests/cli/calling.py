@@ -1,5 +1,6 @@
 """Calling the command line inside the test's own process."""
 
+import logging
 import sys
 from dataclasses import dataclass
 
@@ -23,10 +24,15 @@ class Command:
 
     def __call__(self, *arguments: str) -> Answer:
         self._patch.setattr(sys, "argv", ["asni", *arguments])
+        logger = logging.getLogger("asni.pruning")
+        level = logger.level
         status = 0
         try:
             main()
         except SystemExit as ended:
             status = int(ended.code or 0)
+        finally:
+            # The command line silences what pruners say, which later tests in this process want to hear.
+            logger.setLevel(level)
         captured = self._capture.readouterr()
         return Answer(status, captured.out, captured.err)

@@ -1,5 +1,6 @@
 """Runs checks in several real processes that are started once."""
 
+import gc
 import json
 import traceback
 from collections.abc import Callable, Mapping
@@ -39,4 +40,6 @@ def _run(rank: int, processes: int, checks: Mapping[str, Check], folder: Path) -
         except Exception:
             failed[name] = traceback.format_exc()
     (folder / f"{rank}.json").write_text(json.dumps(failed))
+    # Models in cycles keep their process group, whose threads would abort an interpreter that is ending.
+    gc.collect()
     torch.distributed.destroy_process_group()
