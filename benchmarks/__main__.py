@@ -10,6 +10,7 @@ QUESTIONS = (
     "training_conv",
     "input_pipeline",
     "pruning",
+    "masked_step",
     "sharded",
     "memory",
     "methods",
