@@ -48,6 +48,7 @@ PUBLIC = (
     "PackError",
     "Pruner",
     "RigL",
+    "SparsityWarning",
     "Summary",
     "amenable",
     "keep_largest",

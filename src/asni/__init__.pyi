@@ -1,5 +1,6 @@
 from .errors import AsniError as AsniError
 from .errors import PackError as PackError
+from .errors import SparsityWarning as SparsityWarning
 from .methods.amenable import Amenable as Amenable
 from .methods.amenable import amenable as amenable
 from .methods.asni import ASNI as ASNI
