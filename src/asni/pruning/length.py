@@ -2,17 +2,8 @@
 
 import math
 from dataclasses import dataclass
-from typing import TypedDict
 
 from asni.errors import UsageError
-
-
-class Steps(TypedDict, total=False):
-    """Keyword arguments of every pruner with a schedule; see `length`."""
-
-    epochs: int | None
-    steps_per_epoch: int | None
-    total_steps: int | None
 
 
 @dataclass(frozen=True)
