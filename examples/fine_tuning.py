@@ -10,6 +10,7 @@ RESULT
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import digits
 import torch
@@ -78,7 +79,7 @@ def fine_tune(train: TensorDataset, folder: Path, first_epoch: int = 0) -> nn.Mo
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     # The schedule counts steps of the optimiser, not batches.
     pruner = asni.GMP(model, optimizer, sparsity=SPARSITY, total_steps=EPOCHS * len(loader) // ACCUMULATED)
-    parts = {"model": model, "average": average, "optimizer": optimizer, "pruner": pruner}
+    parts: dict[str, Any] = {"model": model, "average": average, "optimizer": optimizer, "pruner": pruner}
     if first_epoch:
         saved = torch.load(folder / f"epoch-{first_epoch}.pt")
         for name, part in parts.items():

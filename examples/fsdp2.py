@@ -83,7 +83,7 @@ def started() -> tuple[nn.Module, AdamW]:
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    return model, AdamW(model.parameters(), lr=3e-3)
+    return model, AdamW(model.parameters(), lr=1e-3)
 
 
 class Classifier(nn.Module):
@@ -94,15 +94,14 @@ class Classifier(nn.Module):
         self.rows = nn.Linear(8, width)
         self.positions = nn.Parameter(0.02 * torch.randn(8, width))
         self.blocks = nn.Sequential(
-            *(
-                nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True, norm_first=True)
-                for _ in range(2)
-            )
+            *(nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True) for _ in range(2))
         )
-        self.head = nn.Linear(width, 10)
+        self.head = nn.Sequential(nn.Flatten(), nn.Linear(8 * width, 10))
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.head(self.blocks(self.rows(images.squeeze(1)) + self.positions).mean(1))
+        sequence = self.rows(images.squeeze(1)) + self.positions
+        classes: Tensor = self.head(self.blocks(sequence))
+        return classes
 
 
 def share_of(train: TensorDataset, epoch: int = 0) -> DataLoader[tuple[Tensor, ...]]:
@@ -135,15 +134,12 @@ def read_checkpoint(path: Path, model: nn.Module, optimizer: AdamW, pruner: asni
     pruner.load_state_dict(saved["pruner"])
 
 
-def gathered(model: nn.Module) -> dict[str, Tensor]:
+def gathered(model: nn.Module) -> dict[str, Any]:
     """The whole weights, in process 0 alone."""
-    whole: dict[str, Tensor] = get_model_state_dict(
-        model, options=StateDictOptions(full_state_dict=True, cpu_offload=True)
-    )
-    return whole
+    return get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
 
 
-def report(name: str, weights: dict[str, Tensor], test: TensorDataset, folder: Path) -> None:
+def report(name: str, weights: dict[str, Any], test: TensorDataset, folder: Path) -> None:
     model = Classifier()
     model.load_state_dict(weights)
     nonzeros = sum(int(weight.count_nonzero()) for weight in asni.prunable(model).values())
