@@ -43,9 +43,18 @@ def main() -> None:
 
 def run(name: str, folder: pathlib.Path, *callbacks: SparsityCallback) -> None:
     set_seed(0)
-    size = {"vocab_size": 128, "n_positions": CONTEXT, "n_embd": 64, "n_layer": 2, "n_head": 4}
-    no_dropout = {"embd_pdrop": 0.0, "resid_pdrop": 0.0, "attn_pdrop": 0.0}
-    config = GPT2Config(**size, **no_dropout, bos_token_id=0, eos_token_id=0)
+    config = GPT2Config(
+        vocab_size=128,
+        n_positions=CONTEXT,
+        n_embd=64,
+        n_layer=2,
+        n_head=4,
+        embd_pdrop=0.0,
+        resid_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
     model = GPT2LMHeadModel(config)
     model.loss_type = "ForCausalLM"  # transformers would choose it too, with a warning
     trainer = Trainer(
