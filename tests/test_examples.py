@@ -1,6 +1,10 @@
 import json
+import os
+import re
 import runpy
+import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,23 @@ import pytest
 from tests.cli.calling import Command
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+RESUMED = ("fine_tuning.py", "fsdp2.py")
+LINE = re.compile(
+    r"(?P<name>dense|sparse): (?P<measure>accuracy|loss) (?P<quality>[\d.]+)%?, "
+    r"(?P<nonzeros>[\d,]+) nonzero.* weights, (?P<packed>[\d,]+) bytes packed, (?P<unpacked>[\d,]+) unpacked"
+)
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What an example prints about a network."""
+
+    measure: str
+    quality: float
+    nonzeros: int
+    packed: int
+    unpacked: int
 
 
 def test_the_loop_runs_as_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,3 +48,45 @@ def test_the_recipe_trains_as_it_is_written(
     result = json.loads(answer.out)
     assert result["sparsity"] == pytest.approx(0.9, abs=1e-3)
     assert result["accuracy"] > 80
+
+
+@pytest.mark.parametrize(
+    ("example", "weights", "left"),
+    [
+        ("resnet.py", 77_072, 7_707),
+        ("fine_tuning.py", 61_704, 6_170),
+        ("lightning_callback.py", 50_200, 2_510),
+        ("hugging_face_gpt.py", 98_304, 19_661),
+        ("fsdp2.py", 71_168, 14_234),
+    ],
+)
+def test_a_program_prunes_to_its_target_and_keeps_most_of_its_quality(example: str, weights: int, left: int) -> None:
+    output = run(*(TORCHRUN if example == "fsdp2.py" else ()), str(EXAMPLES / example))
+    networks = printed_networks(output)
+    dense, sparse = networks["dense"], networks["sparse"]
+    assert (dense.nonzeros, sparse.nonzeros) == (weights, left)
+    assert sparse.packed < sparse.unpacked / 3
+    assert sparse.packed < dense.packed < dense.unpacked == sparse.unpacked
+    if dense.measure == "accuracy":
+        assert min(dense.quality, sparse.quality) > 80
+    else:
+        assert max(dense.quality, sparse.quality) < 2.7
+    assert ("the same weights" in output) == (example in RESUMED)
+
+
+def run(*arguments: str) -> str:
+    """What the program prints, in one thread, so that torchrun has nothing to warn about."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    said = ended.stderr.splitlines()
+    assert all(line.startswith("asni: ") and " prunes " in line for line in said), ended.stderr
+    return ended.stdout
+
+
+def printed_networks(output: str) -> dict[str, Printed]:
+    found = {}
+    for match in LINE.finditer(output):
+        nonzeros, packed, unpacked = (int(match[each].replace(",", "")) for each in ("nonzeros", "packed", "unpacked"))
+        found[match["name"]] = Printed(match["measure"], float(match["quality"]), nonzeros, packed, unpacked)
+    return found
