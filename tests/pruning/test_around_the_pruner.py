@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 from torch.nn.functional import mse_loss
 from torch.optim import SGD, Adam
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -154,6 +155,18 @@ def test_biases_may_come_later() -> None:
     step(model, optimizer)
     optimizer.add_param_group({"params": [model[0].bias]})
     step(model, optimizer)
+
+
+@pytest.mark.parametrize("lr", [0.1, 0.0])
+def test_a_step_that_only_makes_the_state_of_the_optimiser_does_not_count(lr: float) -> None:
+    model = network()
+    optimizer = Adam(model.parameters(), lr=lr)
+    pruner = ASNI(model, optimizer, sparsity=0.9, total_steps=10)
+    get_optimizer_state_dict(model, optimizer)
+    assert optimizer.state
+    assert pruner.steps == 0
+    step(model, optimizer)
+    assert pruner.steps == 1, "a warm-up may begin at a learning rate of 0"
 
 
 class Wrapper(torch.optim.Optimizer):

@@ -1,6 +1,5 @@
 """The base class of pruners: hooks that run before and after each optimiser step."""
 
-import sys
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -18,12 +17,9 @@ from asni.pruning.layers import Layers, plain, survey
 from asni.pruning.length import Length
 from asni.pruning.masks import Masks, count, renamed, shape_of, weight_count, weights_of
 from asni.pruning.messages import say, warn
-from asni.pruning.optimizers import calls_parent_step, trained_count, unwrapped
+from asni.pruning.optimizers import calls_parent_step, is_inner_step, only_makes_state, trained_count, unwrapped
 from asni.pruning.overview import overview
 from asni.pruning.sharded import local, spread_like
-
-# The code of the wrapper that torch puts around the `step` of every optimiser class to call the hooks.
-HOOKED_STEP = Optimizer.profile_hook_step(Optimizer.step).__code__
 
 
 class Pruner(ABC):
@@ -174,7 +170,7 @@ class Pruner(ABC):
         return found_inf is not None and bool(found_inf.item())
 
     def _before_step(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._may_nest and self._is_inner_step():
+        if self._ignores_step():
             return None
         if not self._begun or trained_count(self.optimizer) != self._trained:
             self._look_around()
@@ -197,21 +193,17 @@ class Pruner(ABC):
 
     @torch.no_grad()
     def _after_step(self, *_: Any) -> None:
-        if self._may_nest and self._is_inner_step():
+        if self._ignores_step():
             return
         self.settle()
         if not self.step_is_skipped:
             self.after_step()
 
-    def _is_inner_step(self) -> bool:
-        """Whether this `step` was called from a subclass's `step`: torch runs the hooks for both."""
+    def _ignores_step(self) -> bool:
+        """Whether a step is none of the training: one within another, or one that only makes the optimiser's state."""
         if torch.compiler.is_compiling():
             return False
-        steps, frame = 0, sys._getframe().f_back
-        while frame is not None:
-            steps += frame.f_code is HOOKED_STEP and frame.f_locals["args"][0] is self.optimizer
-            frame = frame.f_back
-        return steps > 1
+        return (self._may_nest and is_inner_step(self.optimizer)) or only_makes_state(self.optimizer)
 
     @torch.no_grad()
     def _look_around(self) -> None:
