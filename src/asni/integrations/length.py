@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from asni.errors import UsageError
 from asni.pruning.pruner import Pruner
 
 
@@ -14,4 +15,6 @@ def needs_length(method: Callable[..., Pruner], options: Mapping[str, Any]) -> b
     >>> needs_length(GMP, {"sparsity": 0.9}), needs_length(STR, {"decay": 0.1})
     (True, False)
     """
+    if not callable(method):
+        raise UsageError(f"the first argument is a pruner's class, such as asni.GMP, not {method!r}.")
     return "total_steps" in inspect.signature(method).parameters and "total_steps" not in options

@@ -64,6 +64,10 @@ class SparsityCallback(Callback):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.pruner.finish()
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        # Callbacks that average weights put the average into the module at the end of the training.
+        self.pruner.finish()
         self.pruner.detach()
 
 

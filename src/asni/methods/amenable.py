@@ -15,7 +15,7 @@ from asni.methods.asni import asni_1
 from asni.networks.initial import can_be_reset, reset_biases_and_norms
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, survey
-from asni.pruning.masks import Masks, nonzero_masks, renamed, require_fitting, weights_of
+from asni.pruning.masks import Masks, checked_masks, nonzero_masks, renamed, require_fitting, weights_of
 from asni.pruning.messages import warn
 from asni.pruning.sharded import any_sharded
 from asni.pruning.tables import html_table, text_table
@@ -83,7 +83,7 @@ def amenable(
     weight  -0.5   2  3 of 4
     """
     weights = prunable(model, **layers)
-    masks = renamed(masks or {}, dict(model.named_parameters(remove_duplicate=False)))
+    masks = renamed(checked_masks(masks or {}), dict(model.named_parameters(remove_duplicate=False)))
     if not layers:
         weights |= weights_of(model, masks)
     masks = {**nonzero_masks(weights), **masks}

@@ -11,7 +11,7 @@ from torch import nn
 
 from asni.errors import UsageError
 from asni.methods.one_round import one_round
-from asni.pruning.gradual import GradualMagnitude, Ranking
+from asni.pruning.gradual import GradualMagnitude, Ranking, checked_sparsity
 from asni.pruning.length import Length, length, update_interval
 from asni.pruning.schedules import Sigmoid
 
@@ -58,6 +58,7 @@ class ASNI(GradualMagnitude):
         least: float = 0.0,
         **ranking: Unpack[Ranking],
     ):
+        sparsity = checked_sparsity(sparsity)
         whole = length(epochs, steps_per_epoch, total_steps)
         every = whole.per_epoch or update_interval(whole.steps)
         if gamma is not None:

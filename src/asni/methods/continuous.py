@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from asni.errors import UsageError
 from asni.methods.one_round import one_round
-from asni.pruning.gradual import require_sparsity
+from asni.pruning.gradual import checked_sparsity
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.length import length, update_interval
@@ -65,7 +65,7 @@ class Continuous(Reparameterised):
         search: float = 0.5,
         **layers: Unpack[Layers],
     ):
-        require_sparsity(sparsity)
+        sparsity = checked_sparsity(sparsity)
         if not 0 < search <= 1:
             raise UsageError(
                 f"search, the fraction of the steps with soft gates, must be above 0 and at most 1, not {search}."
@@ -140,6 +140,7 @@ class Continuous(Reparameterised):
 
     @torch.no_grad()
     def finish(self) -> None:
+        super().finish()
         if self.soft:
             self.hard_from = self.steps
             self._harden()
@@ -169,9 +170,12 @@ class Continuous(Reparameterised):
 
 
 class _Chosen(Hold):
-    """Holds what the gates select; `Continuous` speaks for it."""
+    """Holds what the gates select; `Continuous` speaks for it, and shares its weights with it."""
 
     def begin(self) -> None:
+        pass
+
+    def require_alone(self) -> None:
         pass
 
 

@@ -81,6 +81,7 @@ class EarlyBird(Hold):
 
     @torch.no_grad()
     def finish(self) -> None:
+        super().finish()
         if not self.chosen:
             self.masks = keep_largest(self.weights, self.keep)
             self.chosen = True

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from asni.methods.one_round import one_round
-from asni.pruning.gradual import GradualMagnitude, Ranking
+from asni.pruning.gradual import GradualMagnitude, Ranking, checked_sparsity
 from asni.pruning.length import length, update_interval
 from asni.pruning.schedules import Polynomial
 
@@ -45,6 +45,7 @@ class GMP(GradualMagnitude):
         total_steps: int | None = None,
         **ranking: Unpack[Ranking],
     ):
+        sparsity = checked_sparsity(sparsity)
         whole = length(epochs, steps_per_epoch, total_steps)
         super().__init__(
             model,

@@ -7,7 +7,7 @@ the places that SET grows at random; ERK within 2 weights per layer (tests/metho
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Unpack
+from typing import TYPE_CHECKING, ClassVar, SupportsIndex, Unpack
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from asni.errors import UsageError
 from asni.methods.one_round import one_round
-from asni.pruning.gradual import described, require_sparsity
+from asni.pruning.gradual import checked_sparsity, described
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.layerwise import Distribution, erk, random_masks, random_scores, uniform
@@ -57,11 +57,13 @@ class DropAndGrow(Hold):
         seed: int = 0,
         **layers: Unpack[Layers],
     ):
-        require_sparsity(sparsity)
+        sparsity = checked_sparsity(sparsity)
         if not (0 <= drop <= 1 and 0 <= until <= 1):
             raise UsageError(f"drop ({drop}) and until ({until}) must be fractions from 0 to 1.")
-        if every is not None and every < self.shortest:
-            raise UsageError(f"every, the steps between two updates, must be at least {self.shortest}, not {every}.")
+        if every is not None and not (isinstance(every, SupportsIndex) and every >= self.shortest):
+            raise UsageError(
+                f"every, the steps between updates, must be a whole number of at least {self.shortest}, not {every!r}."
+            )
         whole = length(epochs, steps_per_epoch, total_steps)
         weights = trained_by(unwrapped(optimizer), prunable(model, **layers))
         keep = weights_to_keep(weights, sparsity)

@@ -13,6 +13,7 @@ from asni.packing.convert import from_torch, is_state_dict, load_torch, read_onn
 from asni.packing.dtypes import Tensor
 from asni.packing.ranking import largest_of_each
 from asni.packing.reading import read
+from asni.pruning.schedules import is_nearly_empty
 
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
 FOREIGN = (*TORCH, ".safetensors", ".onnx")
@@ -40,8 +41,8 @@ class Held:
 
     @property
     def would_nearly_die(self) -> bool:
-        """Whether almost no signal would pass: fewer than one weight is left per ten outputs."""
-        return self.left is not None and 10 * self.left < self.shape[0]
+        """Whether almost no signal would pass."""
+        return self.left is not None and is_nearly_empty(self.left, self.shape)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ class BackwardPasses:
         if each > 1:
             warn(
                 f"each optimiser step follows {each} backward passes, and {declared:,} optimiser steps were declared. "
+                "That is right if all passes are on one batch. "
                 f"If steps_per_epoch is the number of batches, the training ends after {declared // each:,} steps, "
                 f"short of its sparsity: pass steps_per_epoch=len(loader) // {each}, or total_steps=, if you know them."
             )

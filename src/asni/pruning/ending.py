@@ -43,15 +43,16 @@ class Ending:
         )
         return (
             f"{self.name} ended after step {self.steps:,}{until} with {percent(self.weights, self.alive)} of its "
-            f"weights pruned, but {percent(self.weights, self.target)} were asked for. Give it the real number of "
-            f"steps, or call pruner.finish() to prune to the target at once.{accumulated}"
+            f"weights pruned, but {100 * (1 - self.target / self.weights):.3g} % were asked for. "
+            f"Give it the real number of steps, or call pruner.finish() to prune to the target at once.{accumulated}"
         )
 
 
 def percent(weights: int, alive: int) -> str:
-    """The pruned share, rounded down: 99.99 % must not look like everything.
+    """The pruned share; 99.99 % must not look like everything.
 
-    >>> percent(10_000, 1), percent(100, 10)
-    ('99.9 %', '90 %')
+    >>> percent(10_000, 1), percent(100, 10), percent(30_001, 3_001)
+    ('99.9 %', '90 %', '90 %')
     """
-    return f"{1000 * (weights - alive) // max(weights, 1) / 10:g} %"
+    pruned = round(100 * (1 - alive / max(weights, 1)), 1)
+    return f"{min(pruned, 99.9) if alive else pruned:g} %"

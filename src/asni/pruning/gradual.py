@@ -1,6 +1,8 @@
 """Global pruning along a schedule, by magnitude or another score: the base of ASNI-I, GMP and one-shot pruning."""
 
-from typing import Unpack
+import re
+from numbers import Real
+from typing import SupportsIndex, Unpack
 
 import torch
 from torch import nn
@@ -70,11 +72,10 @@ class GradualMagnitude(Hold):
         **layers: Unpack[Layers],
     ):
         whole = steps if isinstance(steps, Length) else length(total_steps=steps)
-        if not 1 <= every <= whole.steps:
-            raise UsageError(f"every must be from 1 to the {whole.steps} steps of the training, not {every}.")
+        if not isinstance(every, SupportsIndex) or not 1 <= every <= whole.steps:
+            raise UsageError(f"every must be from 1 to the {whole.steps} steps of the training, not {every!r}.")
         self.prunings = whole.steps // every
-        self.final = schedule(self.prunings - 1, self.prunings)
-        require_sparsity(self.final)
+        self.final = checked_sparsity(schedule(self.prunings - 1, self.prunings))
         self.score = score_function(score)
         weights = trained_by(unwrapped(optimizer), prunable(model, **layers))
         target = weights_to_keep(weights, self.final, floor)
@@ -103,6 +104,7 @@ class GradualMagnitude(Hold):
 
     @torch.no_grad()
     def finish(self) -> None:
+        super().finish()
         assert self.target is not None
         before = self.alive
         if before > self.target:
@@ -144,9 +146,11 @@ class GradualMagnitude(Hold):
 
 def described(function: object) -> str:
     """A schedule or a score as text that is the same in every process."""
-    return getattr(function, "__qualname__", None) or repr(function)
+    return getattr(function, "__qualname__", None) or re.sub(r" at 0x[0-9a-f]+", "", repr(function))
 
 
-def require_sparsity(sparsity: float) -> None:
-    if not (isinstance(sparsity, int | float) and 0 < sparsity < 1):
-        raise UsageError(f"sparsity must be a fraction above 0 and below 1, not {sparsity}.")
+def checked_sparsity(sparsity: float) -> float:
+    """The sparsity as a Python number, whichever kind of number it was given as."""
+    if not isinstance(sparsity, Real | float) or not 0 < sparsity < 1:
+        raise UsageError(f"sparsity must be a fraction above 0 and below 1, not {sparsity!r}.")
+    return float(sparsity)

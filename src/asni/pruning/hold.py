@@ -11,6 +11,7 @@ from asni.pruning.layers import Layers, plain, prunable, survey, trained_by
 from asni.pruning.length import Length
 from asni.pruning.masks import (
     Masks,
+    checked_masks,
     count,
     nearly_empty,
     nonzero_masks,
@@ -21,7 +22,7 @@ from asni.pruning.masks import (
     weight_count,
     weights_of,
 )
-from asni.pruning.messages import warn
+from asni.pruning.messages import say, warn
 from asni.pruning.optimizers import unwrapped
 from asni.pruning.pruner import Pruner
 from asni.pruning.sharded import any_sharded, from_local, local, spread_like
@@ -64,7 +65,7 @@ class Hold(Pruner):
         if masks is None:
             held = prunable(model, **layers)
         else:
-            masks = renamed(masks, dict(model.named_parameters(remove_duplicate=False)))
+            masks = renamed(checked_masks(masks), dict(model.named_parameters(remove_duplicate=False)))
             held = weights_of(model, masks)
         super().__init__(model, optimizer, trained_by(unwrapped(optimizer), held), target=target, length=length)
         self.layers = layers
@@ -87,7 +88,7 @@ class Hold(Pruner):
 
     @masks.setter
     def masks(self, masks: Masks) -> None:
-        named = renamed(masks, self.weights)
+        named = renamed(checked_masks(masks), self.weights)
         own = {name: mask for name, mask in named.items() if name not in self._of_other_optimizers}
         require_fitting(own, self.weights)
         require_same_on_every_rank(own)
@@ -108,12 +109,32 @@ class Hold(Pruner):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
+        if "masks" not in state:
+            raise UsageError("the state has no masks: it was saved incompletely.")
         self.masks = state["masks"]
+
+    @property
+    def verb(self) -> str:
+        return "keeps the zeros of" if self.target is None else super().verb
 
     def begin(self) -> None:
         super().begin()
         if self._holds_zeros:
+            # The sparse weights may have been loaded after this was made.
+            self.masks = nonzero_masks(self.weights)
             self._warn_of_zeros_not_held()
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        super().finish()
+        overwritten = count({name: (self.weights[name] != 0) & ~mask for name, mask in self.masks.items()})
+        if overwritten:
+            self._zero_weights()
+            self._zero_state()
+            warn(
+                f"{overwritten:,} pruned weights of {type(self).__name__} were overwritten, by an average of weights "
+                "or through .data; they are zero again. Make averages sparse with apply_to before you use them."
+            )
 
     def before_step(self) -> None:
         if self._dense:
@@ -156,6 +177,8 @@ class Hold(Pruner):
             )
 
     def _warn_of_zeros_not_held(self) -> None:
+        if self._dense:
+            say("Hold found no zeros to keep. Load the sparse weights, or pass masks, before the first step.")
         for each in survey(self.model, **self.layers):
             share = share_of_zeros({each.name: each.parameter}) if each.parameter.ndim >= 2 else 0.0
             if each.left_out and share >= 0.1:

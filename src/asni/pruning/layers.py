@@ -1,5 +1,6 @@
 """Which weights of a network may be pruned, and why the others are not."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -20,6 +21,14 @@ CONVOLUTION_AND_LINEAR = (
     nn.ConvTranspose3d,
 )
 RECURRENT_AND_ATTENTION = (nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention)
+MATRICES_OF_RECURRENT_AND_ATTENTION = (
+    "weight_ih",
+    "weight_hh",
+    "in_proj_weight",
+    "q_proj_weight",
+    "k_proj_weight",
+    "v_proj_weight",
+)
 EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 
 Selector = str | type[nn.Module] | nn.Module | Callable[[str, nn.Module], bool]
@@ -137,8 +146,9 @@ class _Candidate:
 
     @property
     def names(self) -> list[str]:
-        """Its own name and those of the modules that contain it; the model itself has none."""
-        return [name for name in (*self.modules, self.name) if name]
+        """Its own name and those of the modules that contain it, as they are and without those of wrappers."""
+        known = (*self.modules, self.name)
+        return [name for name in dict.fromkeys([*known, *map(plain, known)]) if name]
 
     @property
     def is_matrix(self) -> bool:
@@ -173,14 +183,17 @@ def _matrices_of_layer(module: nn.Module, own: Mapping[str, Tensor]) -> dict[str
         # Not from `own`: a computed weight is no parameter, and must be refused rather than ignored.
         return {"weight": cast(Tensor, module.weight)}
     if isinstance(module, RECURRENT_AND_ATTENTION):
-        return {name: weight for name, weight in own.items() if weight.ndim >= 2 and "bias" not in name}
+        names = [name for name in MATRICES_OF_RECURRENT_AND_ATTENTION if getattr(module, name, None) is not None]
+        names += [name for name in getattr(module, "_flat_weights_names", []) if "bias" not in name]
+        return {name: cast(Tensor, getattr(module, name)) for name in names}
     return {
         name: weight
         for name, weight in own.items()
         if not isinstance(weight, nn.UninitializedParameter)
         and weight.ndim == 3
+        and len(weight) > 1
         and "bias" not in name
-        and any(word in f"{type(module).__name__} {name}".lower() for word in ("expert", "moe"))
+        and "expert" in f"{type(module).__name__} {name}".lower()
     }
 
 
@@ -214,11 +227,15 @@ def _left_out_by_default(names: Sequence[_Candidate]) -> str:
     if not any(each.of_a_layer for each in names):
         if _is_frozen(weight):
             return "frozen"
-        vector = not names[0].is_matrix or "norm" in type(names[0].owner).__name__.lower() or "bias" in names[0].name
+        vector = not names[0].is_matrix or _is_norm(names[0].owner) or "bias" in names[0].name
         return "norm, bias or vector" if vector else "of no known layer"
     if not weight.is_floating_point():
         return "not floating point"
     return "frozen" if _is_frozen(weight) else ""
+
+
+def _is_norm(module: nn.Module) -> bool:
+    return re.search(r"norm(\dd)?$", type(module).__name__.lower()) is not None
 
 
 def _is_frozen(weight: Tensor) -> bool:
@@ -285,3 +302,7 @@ def _require_own_values(name: str, weight: Tensor) -> None:
         )
     if isinstance(weight, nn.UninitializedParameter):
         raise AsniError(f"'{name}' has no shape yet. Run a batch through the network first.")
+    if not weight.is_floating_point():
+        raise AsniError(
+            f"'{name}' holds {weight.dtype} values, and only floating-point weights can be pruned. Exclude it."
+        )

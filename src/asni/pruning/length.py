@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 from asni.errors import UsageError
 
@@ -27,9 +28,9 @@ def length(epochs: int | None = None, steps_per_epoch: int | None = None, total_
     (50000, 43)
     """
     given = {"epochs": epochs, "steps_per_epoch": steps_per_epoch, "total_steps": total_steps}
-    for name, number in given.items():
-        if number is not None:
-            _require_whole(name, number)
+    epochs, steps_per_epoch, total_steps = (
+        None if number is None else _whole(name, number) for name, number in given.items()
+    )
     if total_steps is None:
         for name in ("epochs", "steps_per_epoch"):
             if given[name] is None:
@@ -51,11 +52,12 @@ def length(epochs: int | None = None, steps_per_epoch: int | None = None, total_
     return Length(total_steps, None if per_epoch == total_steps else per_epoch, epochs, True)
 
 
-def _require_whole(name: str, number: float) -> None:
-    # The step count would never equal a fractional number, and nothing would be pruned.
-    whole = isinstance(number, int | float) and not isinstance(number, bool) and 1 <= number < math.inf
-    if not whole or number != int(number):
+def _whole(name: str, number: float) -> int:
+    """The number as an int; with a fraction the step count would never equal it, and nothing would be pruned."""
+    is_number = isinstance(number, Real | float) and not isinstance(number, bool)
+    if not is_number or not 1 <= number < math.inf or number != int(number):
         raise UsageError(f"{name} must be a whole number and at least 1, not {number!r}.")
+    return int(number)
 
 
 def update_interval(steps: int) -> int:

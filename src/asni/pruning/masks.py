@@ -3,7 +3,7 @@
 import math
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from asni.errors import AsniError, UsageError
 from asni.pruning.layers import plain
-from asni.pruning.schedules import kept
+from asni.pruning.schedules import is_nearly_empty, kept
 from asni.pruning.selection import not_finite
 from asni.pruning.sharded import any_sharded, local, share_of, spread_like, sum_each
 from asni.pruning.sharded_masks import keep_largest_of_shards
@@ -36,8 +36,25 @@ def renamed(masks: Mapping[str, Tensor], names: Iterable[str]) -> Masks:
     >>> list(renamed({"_orig_mod.head.weight": torch.ones(2)}, ["module.head.weight"]))
     ['module.head.weight']
     """
-    known = {plain(name): name for name in names}
-    return {known.get(plain(name), name): mask for name, mask in masks.items()}
+    exact = set(names)
+    known = {plain(name): name for name in exact}
+    return {name if name in exact else known.get(plain(name), name): mask for name, mask in masks.items()}
+
+
+def checked_masks(masks: Mapping[str, Tensor]) -> Masks:
+    """The masks as bool tensors: a weight lives where its mask is not zero.
+
+    >>> checked_masks({"a": torch.tensor([0.0, 0.5])})
+    {'a': tensor([False,  True])}
+    """
+    wrong = (
+        next((mask for mask in masks.values() if not isinstance(mask, Tensor)), None)
+        if isinstance(masks, Mapping)
+        else masks
+    )
+    if wrong is not None:
+        raise UsageError(f"masks are a dict of the names of weights and tensors, not {type(wrong).__name__}.")
+    return {name: mask if mask.dtype == torch.bool else mask != 0 for name, mask in masks.items()}
 
 
 def weights_of(model: nn.Module, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -89,13 +106,13 @@ def nonzeros_each(weights: Mapping[str, Tensor]) -> dict[str, int]:
 
 
 def nearly_empty(masks: Mapping[str, Tensor]) -> dict[str, int]:
-    """The layers that almost no signal passes through, and their living weights: fewer than one per ten outputs.
+    """The layers that almost no signal passes through, and their living weights (see `is_nearly_empty`).
 
     >>> nearly_empty({"a": torch.tensor([[True, False]] + 19 * [[False, False]]), "b": torch.tensor([[True, False]])})
     {'a': 1}
     """
-    living = count_each(masks).items()
-    return {name: alive for name, alive in living if masks[name].numel() and 10 * alive < len(masks[name])}
+    living = count_each(masks)
+    return {name: alive for name, alive in living.items() if is_nearly_empty(alive, masks[name].shape)}
 
 
 def share_of_zeros(weights: Mapping[str, Tensor], within: Mapping[str, Tensor] | None = None) -> float:
@@ -170,9 +187,10 @@ def floor_counts(layers: Mapping[str, Tensor], floor: float, keep: int) -> dict[
     {'a': 15, 'b': 1}
     """
     whole = isinstance(floor, Integral)
-    if isinstance(floor, bool) or not (floor >= 0 if whole else 0 <= floor <= 1):
+    is_number = isinstance(floor, Real | float) and not isinstance(floor, bool)
+    if not is_number or not (floor >= 0 if whole else 0 <= floor <= 1):
         raise UsageError(
-            f"floor must be a fraction of each layer, from 0.0 to 1.0, or a number of weights, not {floor}."
+            f"floor must be a fraction of each layer, from 0.0 to 1.0, or a number of weights, not {floor!r}."
         )
     sizes = {name: weight.numel() for name, weight in layers.items()}
     # Minus a tolerance, so that a rounding error does not turn 7 % of 100 into 8 weights.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from asni.pruning.layers import Choice
 
@@ -24,12 +24,13 @@ def overview(choices: Iterable[Choice], weights: Mapping[str, Tensor]) -> str:
     left_out: dict[str, list[Choice]] = {}
     total = 0
     for each in choices:
-        total += each.parameter.numel()
+        # A weight that is computed from parameters is none itself.
+        total += each.parameter.numel() if isinstance(each.parameter, nn.Parameter) else 0
         if id(each.parameter) not in pruned:
             left_out.setdefault(each.left_out or "of another optimizer", []).append(each)
     own = sum(weight.numel() for weight in weights.values())
     layers = f"{len(weights)} layer{'s' * (len(weights) != 1)}"
-    line = f"{own:,} weights in {layers}, {own / total:.1%} of {total:,} parameters".replace("%", " %")
+    line = f"{own:,} weights in {layers}, {own / max(total, 1):.1%} of {total:,} parameters".replace("%", " %")
     groups = sorted(left_out.items(), key=lambda group: group[0] == WELL_KNOWN)
     return "; left out: ".join(filter(None, [line, ", ".join(_group(*group) for group in groups)]))
 

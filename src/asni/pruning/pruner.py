@@ -13,6 +13,7 @@ from asni.errors import AsniError, UsageError
 from asni.pruning.accumulation import BackwardPasses
 from asni.pruning.copies import stop_warning, warn_in_copies
 from asni.pruning.ending import Ending, percent
+from asni.pruning.foreign_steps import pruners_of, stop_watching, watch
 from asni.pruning.layers import Layers, plain, survey
 from asni.pruning.length import Length
 from asni.pruning.masks import Masks, count, renamed, shape_of, weight_count, weights_of
@@ -40,6 +41,7 @@ class Pruner(ABC):
     ):
         self.model, self.optimizer = model, unwrapped(optimizer)
         self.weights = dict(weights)
+        self.require_alone()
         self.target, self.length = target, length
         self.layers: Layers = {}
         self.settings: dict[str, Any] = {}
@@ -50,9 +52,14 @@ class Pruner(ABC):
         self._begun = False
         self._may_nest = calls_parent_step(self.optimizer)
         self._trained = trained_count(self.optimizer)
+        self._known = set(self._trained_parameters())
+        self._finished = False
+        self.is_stepping = False
         self._passes = None
-        if length is not None and not length.counted_by_user:
-            self._passes = BackwardPasses(next(iter(self.weights.values())))
+        trainable = [weight for weight in self.weights.values() if weight.requires_grad]
+        if length is not None and not length.counted_by_user and trainable:
+            self._passes = BackwardPasses(trainable[0])
+        watch(self)
         warn_in_copies(self.optimizer, type(self).__name__)
         self._hooks = [
             self.optimizer.register_step_pre_hook(self._before_step),
@@ -119,14 +126,25 @@ class Pruner(ABC):
             return
         if self._passes is not None and not self._passes.after_step(self.steps, self.length.steps):
             self._passes = None
-        if self.steps == self.length.steps + 1:
+        if self.steps == self.length.steps + 1 and not self._finished:
             warn(
                 f"{type(self).__name__} was made for {self.length.steps:,} optimiser steps, and more follow. "
                 "Its pruning ended too early for this training: give it the real number with total_steps=."
             )
 
-    def finish(self) -> None:  # noqa: B027 (a pruner without a target has nothing to finish)
+    def finish(self) -> None:
         """Prune to the target now, if the training ended before the schedule did, and say so."""
+        self._finished = True
+
+    def require_alone(self) -> None:
+        """Refuse a second pruner on the same weights: both would prune, and each would report its own sparsity."""
+        own = {id(weight): name for name, weight in self.weights.items()}
+        for other in pruners_of(self.optimizer):
+            shared = [own[id(weight)] for weight in other.weights.values() if id(weight) in own]
+            if shared:
+                raise UsageError(
+                    f"'{shared[0]}' is already pruned by {other!r} on this optimizer. Call its detach() first."
+                )
 
     def mask_gradients(self) -> None:
         """Set the gradients of pruned weights to zero; call it before you clip or log gradients."""
@@ -145,6 +163,8 @@ class Pruner(ABC):
     @torch.no_grad()
     def apply_to(self, model: nn.Module) -> None:
         """Zero the pruned weights in a copy of the model, such as an exponential moving average of its weights."""
+        if not isinstance(model, nn.Module):
+            raise UsageError(f"apply_to takes a torch.nn.Module, not {type(model).__name__}.")
         masks = renamed(self.masks, dict(model.named_parameters(remove_duplicate=False)))
         for name, weight in weights_of(model, masks).items():
             mask = local(spread_like(masks[name].to(weight.device), weight))
@@ -155,13 +175,25 @@ class Pruner(ABC):
         self._ending.detached()
         if self._passes is not None:
             self._passes.stop()
-        stop_warning(self.optimizer)
+        stop_watching(self)
+        if not pruners_of(self.optimizer):
+            stop_warning(self.optimizer)
         for hook in self._hooks:
             hook.remove()
 
     def begin(self) -> None:
         """Called before the first step of a training that starts from its beginning; subclasses check the weights."""
-        say(f"{type(self).__name__} prunes {overview(survey(self.model, **self.layers), self.weights)}.")
+        say(f"{type(self).__name__} {self.verb} {overview(survey(self.model, **self.layers), self.weights)}.")
+
+    @property
+    def verb(self) -> str:
+        """What it does to the weights, for a sentence."""
+        return "prunes"
+
+    def weights_now(self) -> dict[str, Tensor]:
+        """What the model now has under the names of the weights; others than the weights after they were replaced."""
+        known = dict(self.model.named_parameters(remove_duplicate=False))
+        return {name: known.get(name, weight) for name, weight in self.weights.items()}
 
     @property
     def step_is_skipped(self) -> bool:
@@ -172,6 +204,7 @@ class Pruner(ABC):
     def _before_step(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._ignores_step():
             return None
+        self.is_stepping = True
         if not self._begun or trained_count(self.optimizer) != self._trained:
             self._look_around()
         this, *rest = args
@@ -180,6 +213,10 @@ class Pruner(ABC):
             with torch.no_grad():
                 self.before_step()
             return None
+        if self._passes is not None:
+            # A closure may run backward many times in one step.
+            self._passes.stop()
+            self._passes = None
 
         def closure_and_then() -> Any:
             loss = closure()
@@ -195,6 +232,7 @@ class Pruner(ABC):
     def _after_step(self, *_: Any) -> None:
         if self._ignores_step():
             return
+        self.is_stepping = False
         self.settle()
         if not self.step_is_skipped:
             self.after_step()
@@ -209,23 +247,37 @@ class Pruner(ABC):
     def _look_around(self) -> None:
         """Before the first step, and when the optimiser's parameters have changed: is all as this pruner was told?"""
         self._trained = trained_count(self.optimizer)
-        trained = {id(parameter): parameter for group in self.optimizer.param_groups for parameter in group["params"]}
+        trained = self._trained_parameters()
+        optimized = {id(parameter) for group in self.optimizer.param_groups for parameter in group["params"]}
         for name, weight in self.weights.items():
-            if id(weight) not in trained:
+            if id(weight) not in optimized:
                 raise AsniError(
                     f"the optimizer no longer trains '{name}' as it was when {type(self).__name__} was made: its "
                     "parameters were replaced. Create the pruner after wrapping, sharding or moving the model."
                 )
-        if self._begun:
-            self._warn_of_new_layers(trained)
-        elif self.steps == 0:
+        if not self._begun and self.steps == 0:
             self.begin()
-        self._begun = True
+        self._warn_of_frozen_layers()
+        self._warn_of_new_layers(trained)
+        self._begun, self._known = True, set(trained)
+
+    def _trained_parameters(self) -> dict[int, Tensor]:
+        parameters = (parameter for group in self.optimizer.param_groups for parameter in group["params"])
+        return {id(parameter): parameter for parameter in parameters if parameter.requires_grad}
+
+    def _warn_of_frozen_layers(self) -> None:
+        frozen = [
+            name for name, weight in self.weights.items() if not weight.requires_grad and id(weight) in self._known
+        ]
+        if frozen:
+            warn(
+                f"{len(frozen)} layers such as '{frozen[0]}' were frozen after {type(self).__name__} was made, which "
+                "goes on pruning them. Create the pruner after freezing, or leave them out with exclude=."
+            )
 
     def _warn_of_new_layers(self, trained: Mapping[int, Tensor]) -> None:
-        own = {id(weight) for weight in self.weights.values()}
-        prunable = [each for each in survey(self.model, **self.layers) if not each.left_out]
-        new = [each for each in prunable if id(each.parameter) in trained and id(each.parameter) not in own]
+        late = trained.keys() - self._known - {id(weight) for weight in self.weights.values()}
+        new = [each for each in survey(self.model, **self.layers) if not each.left_out and id(each.parameter) in late]
         if new:
             warn(
                 f"the optimizer now also trains {len(new)} prunable layers such as '{new[0].name}' "
@@ -249,4 +301,7 @@ class Pruner(ABC):
         for key in {**self.settings, **state["settings"]}:
             now, then = self.settings.get(key), state["settings"].get(key)
             if now != then:
-                raise UsageError(f"the state is that of another {kind}: {key} is {then} in the state and {now} here.")
+                raise UsageError(
+                    f"the state is that of another {kind}: {key} is {then} in the state and {now} here. "
+                    "Give this pruner the settings of the checkpoint."
+                )

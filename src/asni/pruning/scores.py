@@ -54,6 +54,8 @@ def scored(weights: Mapping[str, Tensor], score: Score) -> dict[str, Tensor]:
     """The score of every weight."""
     scores = {name: score(name, weight.detach()) for name, weight in weights.items()}
     for name, values in scores.items():
+        if not isinstance(values, Tensor) or not values.is_floating_point():
+            raise UsageError(f"the score of '{name}' must be a tensor of floating-point numbers, not {values!r:.60}.")
         if values.shape != weights[name].shape:
             shapes = (tuple(each.shape) for each in (values, weights[name]))
             raise UsageError("the score of '{}' has shape {}, but its weights have shape {}.".format(name, *shapes))

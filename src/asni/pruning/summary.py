@@ -9,7 +9,7 @@ from textwrap import fill
 from torch import Tensor, nn
 
 from asni.errors import AsniError
-from asni.pruning.gradual import require_sparsity
+from asni.pruning.gradual import checked_sparsity
 from asni.pruning.layers import Choice, Selector, plain, prunable, survey
 from asni.pruning.macs import Calls, InputSize, alive_macs, calls_of, macs
 from asni.pruning.masks import (
@@ -135,7 +135,7 @@ def summary(
 
 def _left(weights: Mapping[str, Tensor], sparsity: float, score: Score, floor: float | None) -> Masks:
     """What is left of the weights that are alive now."""
-    require_sparsity(sparsity)
+    checked_sparsity(sparsity)
     keep = weights_to_keep(weights, sparsity, floor)
     living = nonzero_masks(weights)
     return living if count(living) <= keep else keep_highest(weights, score, keep, living, floor)
