@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
-from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.callbacks import EMAWeightAveraging, ModelCheckpoint
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import asni
-from asni.errors import UsageError
+from asni.errors import SparsityWarning, UsageError
 from asni.integrations.lightning import SparsityCallback
 from tests.training.training_by_hand import alive, small_network
 
@@ -160,6 +160,14 @@ def test_the_state_of_another_sparsity_method_or_length_is_refused(
         quiet_trainer(callback(), every_epoch(tmp_path), **arguments).fit(
             Module(), batches(), ckpt_path=tmp_path / "epoch=2.ckpt"
         )
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_average_that_lightning_puts_into_the_module_is_sparse_too(first: bool) -> None:
+    module, callback, average = Module(), SparsityCallback(asni.GMP, sparsity=0.9), EMAWeightAveraging(decay=0.9)
+    with pytest.warns(SparsityWarning, match="pruned weights of GMP were overwritten, by an average"):
+        quiet_trainer(*([average, callback] if first else [callback, average])).fit(module, batches())
+    assert alive(module.net) == callback.pruner.alive == 10
 
 
 class Clipped(Callback):
