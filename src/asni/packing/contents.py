@@ -13,7 +13,7 @@ from asni.packing.convert import from_torch, is_state_dict, load_torch, read_onn
 from asni.packing.dtypes import Tensor
 from asni.packing.ranking import largest_of_each
 from asni.packing.reading import read
-from asni.pruning.schedules import is_nearly_empty
+from asni.pruning.nearly_empty import is_nearly_empty
 
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
 FOREIGN = (*TORCH, ".safetensors", ".onnx")

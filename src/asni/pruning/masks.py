@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from asni.errors import AsniError, UsageError
 from asni.pruning.layers import plain
-from asni.pruning.schedules import is_nearly_empty, kept
+from asni.pruning.nearly_empty import is_nearly_empty
+from asni.pruning.schedules import kept
 from asni.pruning.selection import not_finite
 from asni.pruning.sharded import any_sharded, local, share_of, spread_like, sum_each
 from asni.pruning.sharded_masks import keep_largest_of_shards

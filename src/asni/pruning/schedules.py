@@ -33,15 +33,6 @@ def kept(prunable: int, sparsity: float) -> int:
     return round(prunable * (1 - sparsity))
 
 
-def is_nearly_empty(alive: int, shape: Sequence[int]) -> bool:
-    """Whether almost no signal passes through a layer: fewer than one weight lives per four places of its longest side.
-
-    >>> is_nearly_empty(24, (10, 100)), is_nearly_empty(25, (10, 100))
-    (True, False)
-    """
-    return math.prod(shape) > 0 and 4 * alive < max(shape)
-
-
 @dataclass(frozen=True)
 class Sigmoid:
     """ASNI's schedule, solved for alpha: `p(e) = alpha * sigmoid((e - beta*E) / gamma)` with `p(E-2) = final`.
