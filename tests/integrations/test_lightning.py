@@ -162,6 +162,16 @@ def test_the_state_of_another_sparsity_method_or_length_is_refused(
         )
 
 
+def test_a_second_fit_is_as_long_as_it_is() -> None:
+    module, trainer = Module(), quiet_trainer(max_epochs=2)
+    trainer.fit(module, batches())
+    trainer.fit_loop.max_epochs = 6
+    callback = SparsityCallback(asni.GMP, sparsity=0.9)
+    trainer.callbacks.append(callback)  # type: ignore[attr-defined]
+    trainer.fit(module, batches())
+    assert repr(callback.pruner) == "GMP(step 12/12, 89.8 % pruned, 10 alive)"
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_an_average_that_lightning_puts_into_the_module_is_sparse_too(first: bool) -> None:
     module, callback, average = Module(), SparsityCallback(asni.GMP, sparsity=0.9), EMAWeightAveraging(decay=0.9)

@@ -51,7 +51,9 @@ class SparsityCallback(Callback):
                 f"{trainer.ckpt_path} has no state of a pruner: it was saved without SparsityCallback. "
                 "To prune from its weights on, load them into the module and start a new training."
             )
-        length = {"total_steps": _steps(trainer)} if needs_length(self.method, self.options) else {}
+        # A second fit continues to count, but its pruner starts anew.
+        before = 0 if self._loaded else trainer.global_step
+        length = {"total_steps": _steps(trainer) - before} if needs_length(self.method, self.options) else {}
         self.pruner = self.method(pl_module, _only_optimizer(trainer), **length, **self.options)
         if self._loaded:
             self.pruner.load_state_dict(self._loaded)
