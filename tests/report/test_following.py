@@ -11,6 +11,7 @@ from tests.report.made_runs import WEIGHT, make_run
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium: pip install '.[dev]'").Keys
 WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
+Stale = pytest.importorskip("selenium.common.exceptions").StaleElementReferenceException
 
 LAYERS = {f"{name}.weight": WEIGHT for name in ("first", "second")}
 
@@ -40,7 +41,9 @@ def chosen(section: Any, key: str) -> str:
 
 def test_the_page_loads_again_by_itself_when_a_run_joins(served: Any, runs: Path) -> None:
     make_run(runs / "digits" / "dense", stage="dense")
-    WebDriverWait(served, 60).until(lambda page: "3 runs of 1 recipe" in find(page, "main").text)
+    # The page may load again between finding an element and reading it.
+    waiting = WebDriverWait(served, 60, ignored_exceptions=[Stale])
+    waiting.until(lambda page: "3 runs of 1 recipe" in find(page, "main").text)
     assert served.get_log("browser") == []
 
 
