@@ -184,6 +184,8 @@ def test_a_layer_that_is_really_called_module_is_pruned() -> None:
     pruner = GMP(model, optimizer, sparsity=0.5, total_steps=4)
     step(model, optimizer, 4)
     assert list(pruner.masks) == ["module.fc.weight", "fc.weight"]
+    pruner.load_state_dict(pruner.state_dict())
+    assert pruner.alive == 30
     assert sum(int(weight.count_nonzero()) for weight in pruner.weights.values()) == pruner.target == 30
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from asni.errors import UsageError
-from asni.pruning.layers import Layers, plain, prunable, survey, trained_by
+from asni.pruning.layers import Layers, prunable, survey, trained_by
 from asni.pruning.length import Length
 from asni.pruning.masks import (
     Masks,
@@ -105,7 +105,7 @@ class Hold(Pruner):
         self._warn_of_nearly_empty(own)
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "masks": {plain(name): mask for name, mask in self.masks.items()}}
+        return {**super().state_dict(), "masks": {self.names_in_state[name]: mask for name, mask in self.masks.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)

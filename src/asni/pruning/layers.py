@@ -130,6 +130,16 @@ def plain(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in WRAPPERS)
 
 
+def plain_names(names: Iterable[str]) -> dict[str, str]:
+    """Each name without those of wrappers; as it is, if two names would become one.
+
+    >>> plain_names(["module.fc.weight"]), plain_names(["module.fc.weight", "fc.weight"])
+    ({'module.fc.weight': 'fc.weight'}, {'module.fc.weight': 'module.fc.weight', 'fc.weight': 'fc.weight'})
+    """
+    short = {name: plain(name) for name in names}
+    return short if len(set(short.values())) == len(short) else {name: name for name in short}
+
+
 @dataclass(frozen=True)
 class _Candidate:
     """One name of a parameter, and the modules that contain it, from the model down to its owner."""

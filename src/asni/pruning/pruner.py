@@ -14,7 +14,7 @@ from asni.pruning.accumulation import BackwardPasses
 from asni.pruning.copies import stop_warning, warn_in_copies
 from asni.pruning.ending import Ending, percent
 from asni.pruning.foreign_steps import pruners_of, stop_watching, watch
-from asni.pruning.layers import Layers, plain, survey
+from asni.pruning.layers import Layers, plain_names, survey
 from asni.pruning.length import Length
 from asni.pruning.masks import Masks, count, renamed, shape_of, weight_count, weights_of
 from asni.pruning.messages import say, warn
@@ -41,6 +41,7 @@ class Pruner(ABC):
     ):
         self.model, self.optimizer = model, unwrapped(optimizer)
         self.weights = dict(weights)
+        self.names_in_state = plain_names(self.weights)
         self.require_alone()
         self.target, self.length = target, length
         self.layers: Layers = {}
@@ -99,7 +100,7 @@ class Pruner(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """The pruner's state and settings, to save in a checkpoint with the states of the model and the optimiser."""
-        layers = {plain(name): list(weight.shape) for name, weight in self.weights.items()}
+        layers = {self.names_in_state[name]: list(weight.shape) for name, weight in self.weights.items()}
         return {"method": type(self).__name__, "settings": self.settings, "layers": layers, "steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -291,7 +292,7 @@ class Pruner(ABC):
             raise UsageError(f"this is no state of a pruner: pass what {kind}.state_dict() returned.")
         if state["method"] != kind:
             raise UsageError(f"the state is that of {state['method']}, but this pruner is {kind}.")
-        here = {plain(name): weight for name, weight in self.weights.items()}
+        here = {self.names_in_state[name]: weight for name, weight in self.weights.items()}
         for name in [*here, *state["layers"]]:
             ours, theirs = shape_of(here.get(name)), shape_of(state["layers"].get(name))
             if ours != theirs:

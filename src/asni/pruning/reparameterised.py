@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from asni.errors import AsniError
 from asni.pruning.inner_optimizer import without_parameters
-from asni.pruning.layers import plain
 from asni.pruning.length import Length
 from asni.pruning.optimizers import unwrapped
 from asni.pruning.pruner import Pruner
@@ -127,24 +126,29 @@ class Reparameterised(Pruner):
     def state_dict(self) -> dict[str, Any]:
         saved: dict[str, Any] = {"optimizer": {}}
         for kind, trained in {"latent": self.latent, "scores": self.scores}.items():
-            saved[kind] = {plain(name): value.detach() for name, value in trained.items()}
+            saved[kind] = {self.names_in_state[name]: value.detach() for name, value in trained.items()}
             state = self.inner.state
-            saved["optimizer"][kind] = {plain(name): dict(state.get(value, {})) for name, value in trained.items()}
+            saved["optimizer"][kind] = {
+                self.names_in_state[name]: dict(state.get(value, {})) for name, value in trained.items()
+            }
         return {**super().state_dict(), **saved}
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         for name in self.weights:
-            self.latent[name].copy_(state["latent"][plain(name)])
-            self.scores[name].copy_(state["scores"][plain(name)])
+            self.latent[name].copy_(state["latent"][self.names_in_state[name]])
+            self.scores[name].copy_(state["scores"][self.names_in_state[name]])
         self._load_inner(state["optimizer"])
         self.fold()
 
     def _load_inner(self, saved: Mapping[str, Mapping[str, Any]]) -> None:
         self.inner.param_groups = self._inner_groups()
         in_order = [
-            saved[kind][plain(name)] for _, names in self.groups() for kind in ("latent", "scores") for name in names
+            saved[kind][self.names_in_state[name]]
+            for _, names in self.groups()
+            for kind in ("latent", "scores")
+            for name in names
         ]
         state = {place: deepcopy(each) for place, each in enumerate(in_order) if each}
         self.inner.load_state_dict({**self.inner.state_dict(), "state": state})
