@@ -18,6 +18,7 @@ from asni.methods.asni import ASNI
 from asni.methods.continuous import Continuous
 from asni.methods.gmp import GMP
 from asni.methods.rigl import RigL
+from asni.methods.soft_threshold import STR
 from asni.pruning.hold import Hold
 from asni.pruning.layers import prunable, survey
 from asni.pruning.masks import nearly_empty
@@ -215,6 +216,15 @@ def test_heads_experts_and_transposed_layers_die_in_sight() -> None:
 
     masks = {"head": one_of(10, 50), "experts": one_of(8, 64, 64), "transposed": one_of(4, 90), "tiny": one_of(1, 2)}
     assert list(nearly_empty(masks)) == ["head", "experts", "transposed"]
+
+
+@pytest.mark.parametrize("end", [STR.finish, STR.detach])
+def test_layers_that_learnt_thresholds_have_emptied_are_named(end: Callable[[STR], None]) -> None:
+    model = network()
+    pruner = STR(model, SGD(model.parameters(), lr=0.1), decay=0.1, start=-0.01)
+    assert pruner.alive == 0
+    with pytest.warns(SparsityWarning, match=r"almost no signal passes through '0\.weight' \(0 of 120\)"):
+        end(pruner)
 
 
 class VisionMoe(nn.Module):

@@ -95,6 +95,15 @@ class STR(Reparameterised):
     def masks(self) -> Masks:
         return nonzero_masks(self.weights)
 
+    def finish(self) -> None:
+        super().finish()
+        self.warn_of_nearly_empty(self.masks)
+
+    def detach(self) -> None:
+        """Remove the hooks; warns of layers that the thresholds have emptied, as no step does."""
+        self.warn_of_nearly_empty(self.masks)
+        super().detach()
+
     def mask_gradient(self, name: str) -> None:
         weight = self.weights[name]
         if weight.grad is not None:

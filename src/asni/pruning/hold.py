@@ -13,7 +13,6 @@ from asni.pruning.masks import (
     Masks,
     checked_masks,
     count,
-    nearly_empty,
     nonzero_masks,
     renamed,
     require_fitting,
@@ -72,7 +71,6 @@ class Hold(Pruner):
         self._of_other_optimizers = held.keys() - self.weights.keys()
         self._holds_zeros = masks is None
         self._sharded = any_sharded(self.weights.values())
-        self._told_nearly_empty: set[str] = set()
         self._hooks.append(self.optimizer.register_load_state_dict_post_hook(self._forget_versions))
         self.masks = nonzero_masks(self.weights) if masks is None else masks
 
@@ -102,7 +100,7 @@ class Hold(Pruner):
         else:
             # A state that was loaded before may belong to masks that are still to be loaded.
             self._forget_versions()
-        self._warn_of_nearly_empty(own)
+        self.warn_of_nearly_empty(own)
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "masks": {self.names_in_state[name]: mask for name, mask in self.masks.items()}}
@@ -162,18 +160,6 @@ class Hold(Pruner):
             warn(
                 f"{share:.1%} of the weights are already zero, but {type(self).__name__} is at step 0, so they may "
                 "grow again. To resume, load the pruner's state_dict; to keep the zeros, use asni.Hold."
-            )
-
-    def _warn_of_nearly_empty(self, masks: Masks) -> None:
-        living = nearly_empty(masks)
-        new = [name for name in living if name not in self._told_nearly_empty]
-        self._told_nearly_empty.update(new)
-        if new:
-            listed = ", ".join(f"'{name}' ({living[name]:,} of {masks[name].numel():,})" for name in new[:3])
-            more = f" and {len(new) - 3} more layers" * (len(new) > 3)
-            warn(
-                f"almost no signal passes through {listed}{more}: few of their weights are left. Keep some of each "
-                'layer with floor=0.01, rank with score="lamp", or leave the layers out with exclude=.'
             )
 
     def _warn_of_zeros_not_held(self) -> None:

@@ -16,7 +16,7 @@ from asni.pruning.ending import Ending, percent
 from asni.pruning.foreign_steps import pruners_of, stop_watching, watch
 from asni.pruning.layers import Layers, plain_names, survey
 from asni.pruning.length import Length
-from asni.pruning.masks import Masks, count, renamed, shape_of, weight_count, weights_of
+from asni.pruning.masks import Masks, count, nearly_empty, renamed, shape_of, weight_count, weights_of
 from asni.pruning.messages import say, warn
 from asni.pruning.optimizers import calls_parent_step, is_inner_step, only_makes_state, trained_count, unwrapped
 from asni.pruning.overview import overview
@@ -55,6 +55,7 @@ class Pruner(ABC):
         self._trained = trained_count(self.optimizer)
         self._known = set(self._trained_parameters())
         self._finished = False
+        self._told_nearly_empty: set[str] = set()
         self.is_stepping = False
         self._passes = None
         trainable = [weight for weight in self.weights.values() if weight.requires_grad]
@@ -181,6 +182,19 @@ class Pruner(ABC):
             stop_warning(self.optimizer)
         for hook in self._hooks:
             hook.remove()
+
+    def warn_of_nearly_empty(self, masks: Masks) -> None:
+        """Warn, once for each layer, that almost no signal passes through it."""
+        living = nearly_empty(masks)
+        new = [name for name in living if name not in self._told_nearly_empty]
+        self._told_nearly_empty.update(new)
+        if new:
+            listed = ", ".join(f"'{name}' ({living[name]:,} of {masks[name].numel():,})" for name in new[:3])
+            more = f" and {len(new) - 3} more layers" * (len(new) > 3)
+            warn(
+                f"almost no signal passes through {listed}{more}: few of their weights are left. Keep some of each "
+                'layer with floor=0.01, rank with score="lamp", or leave the layers out with exclude=.'
+            )
 
     def begin(self) -> None:
         """Called before the first step of a training that starts from its beginning; subclasses check the weights."""
