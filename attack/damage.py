@@ -11,7 +11,7 @@ from pathlib import Path
 from asni.runs import names
 from attack.calling import in_parallel
 from attack.outcomes import Tally
-from attack.reading_commands import Command, Reading
+from attack.reading_commands import OF_EVERY_METHOD, Command, Reading
 from attack.small_runs import HOME, OTHER_HOME, copied, scratch
 from attack.spoiling import Spoiler, change_digit, cut_end, empty, flip_bit, flip_bits, zero_page
 
@@ -63,12 +63,17 @@ def attacked(
     """Every damage through every command, in an order that the seed shuffles; as many of them as asked for."""
     rng, every = random.Random(f"{name} {seed}"), list(product(ways, commands))
     cases = [case for _ in range(-(-amount // len(every))) for case in rng.sample(every, len(every))][:amount]
-    targets = sorted({(command, damage.method) for damage, command in cases}, key=str)
+    targets = sorted({_target(damage, command) for damage, command in cases}, key=str)
     expected = dict(in_parallel(partial(_undamaged, original), targets))
     tally = Tally()
     for case, outcome in in_parallel(partial(_attack, f"{name} --seed {seed}", original, expected), enumerate(cases)):
         tally.add(case, outcome)
     return tally.counts()
+
+
+def _target(damage: Damage, command: Command) -> tuple[Command, str]:
+    """What a command is aimed at; some read the runs of all methods."""
+    return command, "every" if command in OF_EVERY_METHOD else damage.method
 
 
 def _undamaged(original: Path, target: tuple[Command, str]) -> tuple[tuple[Command, str], Reading]:
@@ -88,7 +93,7 @@ def _attack(
     with scratch() as folder:
         copied(original, folder)
         damage.inflict(folder, random.Random(f"{name} {number}"))
-        outcome = _outcome(command(folder, damage.method), expected[command, damage.method], damage)
+        outcome = _outcome(command(folder, damage.method), expected[_target(damage, command)], damage)
     return f"{name}, case {number}: {damage}, then {command.__name__}", outcome
 
 

@@ -19,10 +19,10 @@ from attack.small_runs import HOME, OUT, RECIPE, files_of, leftovers, scratch, t
 ENOUGH = 64 * 2**20
 COMMANDS = {
     "train": ("train", *RECIPE, "--out", "{disk}"),
-    "investigate": ("investigate", *RECIPE, "--out", "{disk}"),
     "pack": ("pack", str(HOME / "asni-1"), "--out", "{disk}/net.asni"),
     "report": ("report", OUT, "--out", "{disk}/report.html"),
     "data get": ("data", "get", "mnist", "--from", FOLDER),
+    "investigate": ("investigate", *RECIPE, "--out", "{disk}"),
 }
 
 
@@ -34,7 +34,7 @@ def run(seed: int, amount: int) -> dict[str, int]:
         if why := _cannot_mount(folder):
             print(f"full_disk: skipped, a tmpfs cannot be mounted ({why})")
             return {"skipped": amount}
-        complete = {name: _undisturbed(folder, name) for name in COMMANDS}
+        complete = {name: _undisturbed(folder, name) for name in list(COMMANDS)[:amount]}
         for number in range(amount):
             name = list(COMMANDS)[number % len(COMMANDS)]
             files, needed = complete[name]

@@ -41,8 +41,8 @@ class Undisturbed:
 
 
 COMMANDS = (
-    Killed("train", ("train", *RECIPE, "--method", "asni-2", "--out", OUT), 0.4, 2 * STEPS, 30),
-    Killed("investigate", ("investigate", *RECIPE, "--out", OUT), 0.3, 4 * STEPS, 70),
+    Killed("train", ("train", *RECIPE, "--method", "asni-2", "--out", OUT), 0.5, 2 * STEPS, 30),
+    Killed("investigate", ("investigate", *RECIPE, "--out", OUT), 0.2, 4 * STEPS, 70),
     Killed("data get", ("data", "get", "mnist", "--from", FOLDER), 0.2, 0, 1),
     Killed(
         "compare --jobs 2",

@@ -57,6 +57,10 @@ def investigate(folder: Path, method: str) -> Reading:
     return Reading(answer, (numbers(answer.out), files_of(folder / HOME / "figures")))
 
 
+OF_EVERY_METHOD: tuple[Command, ...] = (train_asni_2, report, compare, investigate)
+"""They read the runs of all methods, whichever they are aimed at."""
+
+
 def train_to_the_end(folder: Path, method: str) -> Reading:
     """Resumes a run: all its final files count."""
     return Reading(train(folder, method).answer, files_of(folder / HOME / method))

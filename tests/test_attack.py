@@ -8,7 +8,7 @@ import pytest
 from attack.outcomes import forbidden
 
 SLICES = {
-    "kills": (8, {"identical"}),
+    "kills": (6, {"identical"}),
     "checkpoints": (30, {"the same weights"}),
     "unfinished": (20, {"the same numbers", "named"}),
     "finished": (60, {"the same numbers", "named"}),
@@ -26,5 +26,5 @@ def test_an_attack_ends_as_it_may(name: str) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small disk")
 def test_a_full_disk_is_an_error_and_the_next_attempt_ends_well() -> None:
-    counts = import_module("attack.full_disk").run(0, 5)
+    counts = import_module("attack.full_disk").run(0, 4)
     assert not forbidden(counts), counts
