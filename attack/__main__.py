@@ -15,7 +15,7 @@ from typing import Any
 from asni.files import write_json
 from attack.outcomes import forbidden
 
-AMOUNTS = {"kills": 240, "checkpoints": 420, "unfinished": 280, "finished": 888, "readers": 7000, "full_disk": 50}
+AMOUNTS = {"kills": 400, "checkpoints": 700, "unfinished": 288, "finished": 1332, "readers": 8000, "full_disk": 50}
 """The attacks, and how many cases of each take a quarter of an hour together on two cores."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from asni.packing import pack, unpack
 from asni.packing.dtypes import Array
@@ -68,10 +69,12 @@ def targets(folder: Path) -> list[Target]:
         pack(state, folder / f"{mode}.asni", mode)
         unpack(folder / f"{mode}.asni", folder / f"{mode}.safetensors")
     (folder / "recipe.toml").write_text(RECIPE)
-    tensors = (flip_bits, cut, grow, overwrite, edit_safetensors, edit_safetensors)
+    torch.save({name: torch.from_numpy(array) for name, array in state.items()}, folder / "state.pt")
+    bytewise = (flip_bits, cut, grow, overwrite)
     return [
         *(_packed(folder / f"{mode}.asni") for mode in MODES),
-        Target(folder / "exact.safetensors", tensors, (INSPECT, PACK)),
+        Target(folder / "exact.safetensors", (*bytewise, edit_safetensors, edit_safetensors), (INSPECT, PACK)),
+        Target(folder / "state.pt", bytewise, (INSPECT, PACK)),
         Target(folder / "recipe.toml", (edit_toml, edit_toml, edit_toml, flip_bits, cut, overwrite), (PLAN,)),
         Target(folder / HOME / "asni-1" / names.REQUEST, (edit_json_file, flip_bits, cut), (PACK_RUN, REPORT)),
     ]

@@ -20,7 +20,7 @@ from attack.small_runs import scratch, trained_once
 CHUNK = 40
 """How many files one process reads; one that dies loses a single case."""
 
-EXTRA_MEMORY = 512 * 2**20
+EXTRA_MEMORY = 256 * 2**20
 """What a process may take beyond what it has at its start; the files are a thousand times smaller."""
 
 

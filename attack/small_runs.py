@@ -27,8 +27,8 @@ _RESULT = ("stage", "rounds", "seed", "epochs", "steps", "accuracy", "nonzeros",
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder that is removed at the end."""
-    with TemporaryDirectory(prefix="asni-attack-") as folder:
+    """A folder that is removed at the end, even if what outlived a kill still writes to it."""
+    with TemporaryDirectory(prefix="asni-attack-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
