@@ -69,7 +69,7 @@ def test_code_in_a_pickle_is_not_run(tmp_path: Path) -> None:
 
 def test_a_checkpoint_is_not_a_state_dict(tmp_path: Path) -> None:
     torch.save({"epoch": 3, "model": STATE}, tmp_path / "checkpoint.pt")
-    with pytest.raises(PackError, match=r"checkpoint\.pt is not a state_dict"):
+    with pytest.raises(PackError, match=r"checkpoint\.pt: not a state_dict"):
         pack(tmp_path / "checkpoint.pt", tmp_path / "net.asni")
 
 
