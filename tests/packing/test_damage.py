@@ -16,6 +16,8 @@ import pytest
 
 from asni.errors import PackError
 from asni.packing import inspect, pack, read
+from asni.packing.dtypes import Tensor
+from asni.packing.writing import write
 from tests.packing.anatomy import Anatomy
 
 MUTATIONS = int(os.environ.get("ASNI_FUZZ", "600"))
@@ -185,4 +187,29 @@ def test_a_shape_beyond_the_files_length_is_refused_before_memory_is_taken(tmp_p
     anatomy.header["tensors"][0]["shape"] = [2**30, 2**30]
     path.write_bytes(anatomy.assembled())
     with pytest.raises(PackError, match=r"net\.asni: .*memory.*--max-memory"):
+        read(path)
+
+
+def test_a_description_that_nests_without_end_is_refused(tmp_path: Path) -> None:
+    deep: Any = {}
+    for _ in range(600):
+        deep = {"deeper": deep}
+    path = tmp_path / "net.asni"
+    with pytest.raises(PackError, match="nested more than 100 levels"):
+        write(path, {"weight": Tensor.of(np.eye(3))}, "exact", {}, {"recipe": deep})
+    pack({"weight": np.eye(3)}, path)
+    anatomy = Anatomy.of(path.read_bytes())
+    anatomy.header["network"] = {"options": deep}
+    path.write_bytes(anatomy.assembled())
+    with pytest.raises(PackError, match=r"net\.asni: .*nested more than 100 levels"):
+        inspect(path)
+
+
+def test_numbers_of_thousands_of_digits_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.asni"
+    pack({"weight": np.eye(3)}, path)
+    anatomy = Anatomy.of(path.read_bytes())
+    anatomy.header["tensors"][0]["shape"] = [3**8000, 7**4000]
+    path.write_bytes(anatomy.assembled())
+    with pytest.raises(PackError, match=r"net\.asni: the shape of weight is not a list of sizes"):
         read(path)

@@ -4,6 +4,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from asni.packing.memory import Memory
 MAGIC = b"\x93ASNI"
 VERSION = 1
 _HEADER_LIMIT = 16 << 20
+_HEADER_DEPTH = 100
 _HEADER_EXPANSION = 64
 # The file, its sections, and the parts of a section.
 _COPIES = 3
@@ -87,6 +89,7 @@ def compress_json(content: dict[str, Any]) -> bytes:
     >>> len(compress_json({"mode": "exact"}))
     5
     """
+    _require_shallow(content)
     try:
         text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     except ValueError as error:
@@ -111,7 +114,18 @@ def decompress_json(packed: bytes, memory: Memory) -> dict[str, Any]:
         raise PackError(f"the header is not JSON: {error}") from error
     if not isinstance(content, dict):
         raise PackError("the header is not a JSON object")
+    _require_shallow(content)
     return content
+
+
+def _require_shallow(content: dict[str, Any]) -> None:
+    """Refuse what would exceed Python's limit of recursion where it is copied or shown."""
+    level: list[Any] = [content]
+    for _ in range(_HEADER_DEPTH):
+        inner = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, dict | list)]
+        level = list(chain.from_iterable(inner))
+    if level:
+        raise PackError(f"the header is nested more than {_HEADER_DEPTH} levels deep")
 
 
 def _json_limit(packed_length: int) -> int:
