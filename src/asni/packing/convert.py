@@ -174,8 +174,10 @@ def _as_numpy(name: str, tensor: Tensor) -> dict[str, Array]:
     rows = tensor.array.shape[0]
     mask = (tensor.bits != 0).reshape(rows, -1)
     index = np.int32 if mask.size <= np.iinfo(np.int32).max else np.int64
+    indptr = np.zeros(rows + 1, index)
+    np.cumsum(mask.sum(axis=1, dtype=index), out=indptr[1:])
     indices = np.flatnonzero(mask)
     indices %= mask.shape[1]
-    indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
-    parts = (values.reshape(rows, -1)[mask], indices.astype(index), indptr.astype(index), np.array(values.shape))
+    indices = indices.astype(index)
+    parts = (values.reshape(rows, -1)[mask], indices, indptr, np.array(values.shape))
     return {f"{name}.{part}": array for part, array in zip(_CSR_PARTS, parts, strict=True)}
