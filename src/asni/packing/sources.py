@@ -54,7 +54,7 @@ def _read_run(directory: Path, mode: str) -> Source:
         raise PackError(f"{directory} is not a finished run: it has no {names.RESULT}")
     recipe, result = reading.recipe(directory).model_dump(), reading.finite_result(directory)
     amenable_start = mode == "amenable" and result["stage"] == "asni-2"
-    tensors = read_safetensors(directory / (names.INITIAL if amenable_start else names.WEIGHTS))
+    tensors = _verified(directory / (names.INITIAL if amenable_start else names.WEIGHTS))
     if mode == "amenable":
         masks = _masks(directory, dense=not result["sparsity"])
         tensors = {name: tensor for name, tensor in tensors.items() if name in masks}
@@ -66,7 +66,14 @@ def _read_run(directory: Path, mode: str) -> Source:
 def _masks(directory: Path, *, dense: bool) -> Mapping[str, Tensor]:
     if dense:
         raise PackError(f"{directory} is a dense run: it has no mask, so it has no amenable initialisation")
-    return read_safetensors(directory / names.MASK)
+    return _verified(directory / names.MASK)
+
+
+def _verified(path: Path) -> dict[str, Tensor]:
+    from asni.runs import reading
+
+    reading.verify(path)
+    return read_safetensors(path)
 
 
 def _network(recipe: Mapping[str, Any], own_data: Mapping[str, Any] | None) -> dict[str, Any]:
