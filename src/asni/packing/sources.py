@@ -61,7 +61,7 @@ def _read_run(directory: Path, mode: str, max_memory: int | None) -> Source:
         raise PackError(f"{directory} is not a finished run: it has no {names.RESULT}")
     recipe, result = reading.recipe(directory).model_dump(), reading.finite_result(directory)
     amenable_start = mode == "amenable" and result["stage"] == "asni-2"
-    tensors = _tensors(directory / (names.INITIAL if amenable_start else names.WEIGHTS), max_memory)
+    tensors = _verified(directory / (names.INITIAL if amenable_start else names.WEIGHTS), max_memory)
     if mode == "amenable":
         masks = _masks(directory, max_memory, dense=not result["sparsity"])
         tensors = {name: tensor for name, tensor in tensors.items() if name in masks}
@@ -73,7 +73,14 @@ def _read_run(directory: Path, mode: str, max_memory: int | None) -> Source:
 def _masks(directory: Path, max_memory: int | None, *, dense: bool) -> Mapping[str, Tensor]:
     if dense:
         raise PackError(f"{directory} is a dense run: it has no mask, so it has no amenable initialisation")
-    return _tensors(directory / names.MASK, max_memory)
+    return _verified(directory / names.MASK, max_memory)
+
+
+def _verified(path: Path, max_memory: int | None) -> dict[str, Tensor]:
+    from asni.runs import reading
+
+    reading.verify(path)
+    return _tensors(path, max_memory)
 
 
 def _network(recipe: Mapping[str, Any], own_data: Mapping[str, Any] | None) -> dict[str, Any]:
