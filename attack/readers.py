@@ -20,8 +20,8 @@ from attack.small_runs import scratch, trained_once
 CHUNK = 40
 """How many files one process reads; one that dies loses a single case."""
 
-EXTRA_MEMORY = 256 * 2**20
-"""What a process may take beyond what it has at its start; the files are a thousand times smaller."""
+EXTRA_MEMORY = 512 * 2**20
+"""What a process may take beyond what it has at its start: twice what a small file may ask for."""
 
 
 def run(seed: int, amount: int) -> dict[str, int]:

@@ -22,6 +22,10 @@ class ElsewhereError(AsniError):
     """Another process of the same training failed; process 0 reports the reason."""
 
 
+class DamagedError(AsniError):
+    """The content of a file is not what was written to it."""
+
+
 class PackError(AsniError):
     """A packed file cannot be written as requested, or cannot be read because it is damaged or not a packed file."""
 

@@ -1,16 +1,23 @@
 """Reads files, and writes them atomically: no reader sees a partly written file, even after a crash."""
 
+import hashlib
+import io
 import json
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asni.errors import AsniError
+from asni.errors import AsniError, DamagedError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+TEMPORARY = re.compile(r"\.(?P<file>.+)\.[0-9a-f]{8}")
+"""The name of a file that is being written; a killed process leaves it behind."""
 
 
 def make_directory(path: Path) -> None:
@@ -78,29 +85,37 @@ def read_tensors(path: Path) -> "dict[str, Tensor]":
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise AsniError(f"cannot read {path}: {error}. Remove its directory to train again.") from error
+        raise AsniError(f"cannot read {path}: {error}.") from error
 
 
 def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
+    """Write a line with the SHA-256 of what follows, then the state as `torch.save` writes it."""
     import torch
 
+    saved = io.BytesIO()
+    torch.save(dict(state), saved)
+    checksum = hashlib.sha256(saved.getbuffer()).hexdigest()
+
     def save(temporary: Path) -> None:
-        try:
-            with temporary.open("wb") as file:
-                torch.save(dict(state), file)
-        except RuntimeError as error:
-            # torch raises an error about the incomplete file; the OSError that caused it is in its context.
-            raise error.__context__ if isinstance(error.__context__, OSError) else error from None
+        with temporary.open("wb") as file:
+            file.write(f"{checksum}\n".encode())
+            file.write(saved.getbuffer())
 
     write_atomically(path, save)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint of `write_checkpoint` without executing code from the file."""
+    """Read and verify a checkpoint of `write_checkpoint`, without executing code from the file."""
     import torch
 
     try:
-        return dict(torch.load(path, map_location="cpu", weights_only=True))
+        checksum, _, saved = path.read_bytes().partition(b"\n")
+    except OSError as error:
+        raise AsniError(f"cannot read {path}: {error.strerror}.") from error
+    if checksum != hashlib.sha256(saved).hexdigest().encode():
+        raise DamagedError(f"{path} is damaged: its content does not match its checksum")
+    try:
+        return dict(torch.load(io.BytesIO(saved), map_location="cpu", weights_only=True))
     except Exception as error:
-        # A damaged file can raise almost anything.
-        raise AsniError(f"cannot read {path}: it is damaged. Remove it to train from scratch.") from error
+        # What is not a checkpoint can raise almost anything.
+        raise DamagedError(f"{path} is not a checkpoint of this version of asni") from error

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.calling import Command
+from tests.runs.sealing import change
 
 SHORT = ["--epochs", "2", "--steps-per-epoch", "3", "--device", "cpu"]
 
@@ -52,8 +53,7 @@ def test_a_damaged_result_is_named_before_anything_is_trained(command: Command, 
     asked = ["compare", "digits-fc", *SHORT, "--out", str(tmp_path), "--methods"]
     command(*asked, "snip")
     home = tmp_path / "digits-fc--epochs-2--steps-per-epoch-3" / "seed-0"
-    result = json.loads((home / "snip" / "result.json").read_text())
-    (home / "snip" / "result.json").write_text(json.dumps({**result, "accuracy": None}))
+    change(home / "snip" / "result.json", {"accuracy": None})
     answer = command(*asked, "dense,snip")
     assert answer.status == 1
     assert "snip/result.json: accuracy" in answer.err
@@ -110,13 +110,12 @@ def test_a_seed_that_fails_is_named_and_the_others_are_shown(
 ) -> None:
     for seed in failing:
         directory = tmp_path / "digits-fc--epochs-2--steps-per-epoch-3" / f"seed-{seed}" / "dense"
-        directory.mkdir(parents=True)
-        (directory / "checkpoint.pt").write_text("damaged")
+        (directory / ".lock").mkdir(parents=True)
     arguments = ["--methods", "dense", "--seeds", "2", "--jobs", jobs, "--json", "--out", str(tmp_path)]
     answer = command("compare", "digits-fc", *SHORT, *arguments)
     assert answer.status == 1
     assert re.search(rf"^asni: {len(failing)} .*failed", answer.err, re.MULTILINE)
-    assert re.search(r"seed 1 dense: .*seed-1/dense/checkpoint\.pt", answer.err)
+    assert re.search(r"seed 1 dense: .*seed-1/dense", answer.err)
     shown = json.loads(answer.out) if answer.out else []
     assert [row["seed"] for row in shown] == [seed for seed in (0, 1) if seed not in failing]
 

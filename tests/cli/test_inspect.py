@@ -107,7 +107,7 @@ def test_external_data_of_an_onnx_model_is_read(command: Command, tmp_path: Path
     (tmp_path / "net.data").unlink()
     refused = command("inspect", str(tmp_path / "net.onnx"))
     assert (refused.status, refused.out) == (1, "")
-    assert "net.onnx is not an ONNX model, or is damaged" in refused.err
+    assert "net.data: cannot be read: No such file" in refused.err
 
 
 def test_without_onnx_the_line_that_installs_it_is_said(
@@ -134,7 +134,7 @@ def test_a_foreign_file_is_named_without_a_traceback(
 def test_a_missing_file_is_named(command: Command, tmp_path: Path, name: str) -> None:
     refused = command("inspect", str(tmp_path / name))
     assert refused.status == 1
-    assert f"cannot read {tmp_path / name}: " in refused.err
+    assert f"{tmp_path / name}: cannot be read: No such file" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_whole_model_in_a_pickle_is_refused_and_not_run(command: Command, tmp_
         ([torch.ones(2)], "holds no state_dict"),
         ({}, "holds no tensors"),
         ({"generator": STATE, "critic": STATE}, "several state_dicts: generator, critic"),
-        ({"weight": torch.ones(2, 2).to_sparse()}, r"net.pt: weight is not a plain dense tensor"),
+        ({"weight": torch.ones(2, 2).to_sparse()}, "net.pt: weight has the layout torch.sparse_coo"),
     ],
 )
 def test_a_file_without_one_state_dict_says_what_to_save(

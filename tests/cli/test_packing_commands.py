@@ -3,12 +3,17 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from asni.methods import METHODS
 from asni.packing import pack
+from asni.packing.dtypes import Tensor
+from asni.packing.writing import write
+from asni.recipes import load
+from attack.anatomy import write_ones
 from tests.cli.calling import Command
 from tests.training.training_setup import trainer
 
@@ -84,6 +89,49 @@ def test_wrong_requests_are_refused(command: Command, tmp_path: Path) -> None:
     answer = command("inspect", str(tmp_path / "bad.asni"))
     assert (answer.status, answer.out) == (1, "")
     assert "bad.asni: not an .asni file" in answer.err
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "{tmp}/escaped", "a/b", "..", ".hidden", "", "a\x1b[2Jb", "n" * 300])
+def test_the_recipe_of_a_packed_file_does_not_choose_where_runs_are_written(
+    command: Command, tmp_path: Path, name: str
+) -> None:
+    recipe = load("digits-fc").model_dump() | {"name": name.format(tmp=tmp_path)}
+    packed, out = tmp_path / "evil.asni", tmp_path / "some" / "where"
+    write(packed, {"weight": Tensor.of(np.eye(3))}, "exact", {}, {"recipe": recipe})
+    refused = command("train", "--from", str(packed), "--out", str(out))
+    assert refused.status in (1, 2)
+    assert f"{packed}: name: " in refused.err
+    assert "\x1b" not in refused.err
+    assert [path.name for path in tmp_path.iterdir()] == ["evil.asni"]
+
+
+def test_a_file_that_asks_for_much_memory_says_how_to_allow_it(command: Command, tmp_path: Path) -> None:
+    packed, out = str(tmp_path / "net.asni"), str(tmp_path / "net.npz")
+    write_ones(Path(packed), [{"name": "w", "dtype": "float32", "shape": [10**7, 1], "sparse": False}], padding=0)
+    for arguments in (("inspect", packed), ("unpack", packed, "-o", out, "--to", "csr"), ("train", "--from", packed)):
+        refused = command(*arguments)
+        assert (refused.status, refused.out) == (1, "")
+        assert "--max-memory 297MB" in refused.err
+    assert "10,000,000" in command("inspect", packed, "--max-memory", "297MB").out
+    assert command("unpack", packed, "-o", out, "--to", "csr", "--max-memory", "0.3 GB").status == 0
+    assert "no recipe" in command("train", "--from", packed, "--max-memory", "1gib").err
+    for size in ("much", "-1", "0", "", "1XB", "nan", "1e999GB"):
+        refused = command("inspect", packed, "--max-memory", size)
+        assert refused.status == 2
+        assert "8GB" in refused.err
+
+
+def test_what_a_file_says_about_itself_cannot_command_a_terminal(command: Command, tmp_path: Path) -> None:
+    evil = "\x1b[2J\n\u202e"
+    about = {"recipe": {"name": evil, evil: evil}, "metrics": {"accuracy": evil}}
+    network = {"name": evil, "shape": [1, 2, 3], "classes": 2}
+    packed = tmp_path / "net.asni"
+    write(packed, {evil: Tensor.of(np.eye(3)), "twin": Tensor.of(np.eye(3))}, "exact", network, about)
+    for arguments in ((), ("--sparsity", "0.5"), ("--json",)):
+        shown = command("inspect", str(packed), *arguments).out
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+        assert r"[2J\n\u202e" in shown
 
 
 def test_names_are_shown_as_they_are_but_never_as_commands(command: Command, tmp_path: Path) -> None:

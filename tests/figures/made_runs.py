@@ -9,6 +9,7 @@ import numpy.typing as npt
 from safetensors.numpy import save_file
 
 from asni.recipes import load
+from tests.runs.sealing import seal
 
 
 def make_run(
@@ -24,6 +25,7 @@ def make_run(
     (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     save_file(dict(weights), run / "weights.safetensors")
     save_file(dict(weights), run / "initial.safetensors")
+    seal(run)
     return run
 
 

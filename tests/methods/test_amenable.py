@@ -21,6 +21,14 @@ def linear(*weights: float) -> nn.Linear:
     return layer
 
 
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+def test_weights_that_have_no_mean_are_refused_and_the_model_is_unchanged(broken: float) -> None:
+    model = nn.Sequential(linear(1.0, 2.0), linear(1.0, broken, -1.0))
+    with pytest.raises(UsageError, match=r"1 of the 3 weights of '1\.weight' are NaN or infinite"):
+        amenable(model)
+    assert model.get_parameter("0.weight").tolist() == [[1.0, 2.0]]
+
+
 def test_each_layer_gets_its_own_two_means() -> None:
     first, second = linear(1.0, 2.0, 0.0, -4.0), linear(0.5, -0.1, -0.3)
     numbers = amenable(nn.Sequential(first, second))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from asni.errors import UsageError
 from asni.recipes import Recipe, load, names
+from asni.recipes.checking import checked
 
 
 def test_fewer_epochs_scale_gamma_and_keep_the_final_sparsity() -> None:
@@ -168,3 +170,44 @@ def test_the_arguments_of_a_variant_make_the_same_variant(name: str, epochs: int
 def test_a_recipe_comes_back_from_json_the_same(name: str, epochs: int, lr: float) -> None:
     variant = load(name).override(epochs=epochs, lr=lr)
     assert Recipe.model_validate(json.loads(json.dumps(variant.model_dump()))) == variant
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../../x",
+        "/abs/x",
+        "a/b",
+        "a\\b",
+        "..",
+        ".hidden",
+        "",
+        "a\nb",
+        "a\0b",
+        "\x1b[31mred",
+        "abc\u202efed",
+        "\ud800",
+        101 * "x",
+        51 * "é",
+    ],
+)
+def test_a_name_that_cannot_be_one_directory_is_refused(name: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        checked(Recipe, load("digits-fc").model_dump() | {"name": name}, "evil.asni")
+    assert re.match(r"evil\.asni: name\b", message := str(refusal.value))
+    assert message.isprintable()
+    assert len(message) < 300
+
+
+@pytest.mark.parametrize("name", ["my net 2", "réseau", 100 * "x", "v1.0_final+new"])
+def test_any_other_name_is_a_users_choice(name: str) -> None:
+    assert checked(Recipe, load("digits-fc").model_dump() | {"name": name}, "own").variant_name == name
+
+
+def test_a_variant_whose_directory_no_file_system_could_make_is_refused() -> None:
+    long = checked(Recipe, load("digits-fc").model_dump() | {"name": 100 * "x"}, "own")
+    third = 1 / 3
+    changes = {"epochs": 7, "lr": third, "sparsity": third, "beta": third, "gamma": third, "least": third / 100}
+    with pytest.raises(UsageError, match=r"overrides: .* 3\d\d bytes, more than the 255"):
+        long.override(**changes, lottery_rate=third, steps_per_epoch=1000, score="lamp")
+    assert 200 < len(long.override(**changes).variant_name.encode()) <= 255

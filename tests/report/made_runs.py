@@ -11,6 +11,7 @@ import numpy.typing as npt
 from safetensors.numpy import save_file
 
 from asni.recipes import Recipe, load
+from tests.runs.sealing import seal
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
 
@@ -53,8 +54,17 @@ def make_run(
     save_file({name: values != 0 for name, values in weights.items()}, directory / "mask.safetensors")
     if initial is not None:
         save_file(dict(initial), directory / "initial.safetensors")
-    made = {"stage": stage, "seed": seed, "epochs": len(rows), "steps": 60, "accuracy": accuracy, "seconds": 2.0}
+    made = {
+        "stage": stage,
+        "rounds": [stage],
+        "seed": seed,
+        "epochs": len(rows),
+        "steps": 60,
+        "accuracy": accuracy,
+        "seconds": 2.0,
+    }
     write(directory / "result.json", {**made, **_sizes(5), **(result or {})})
+    seal(directory)
     return directory
 
 

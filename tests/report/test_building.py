@@ -18,6 +18,7 @@ from asni.report.building import MOST_BYTES
 from asni.report.collecting import Collection
 from asni.studies.plan import plan
 from tests.report.made_runs import make_run, recipe, write
+from tests.runs.sealing import seal
 
 EVIL = '</script><img src=x onerror="document.title=1"><script>alert(1)</script>'
 
@@ -78,6 +79,7 @@ def test_runs_on_other_data_of_the_same_name_are_a_group_of_their_own(tmp_path: 
         request = make_run(tmp_path / checksum, asked=asked, seed=seed) / "request.json"
         data = {"shape": [1, 8, 8], "classes": 10, "train": 5, "test": 5, "checksum": checksum}
         request.write_text(json.dumps(json.loads(request.read_text()) | {"data": data}))
+        seal(request.parent)
     groups = data_of(page(collect(tmp_path)))["groups"]
     assert [group["facts"]["dataset"] for group in groups] == ["flowers (checksum ab)", "flowers (checksum cd)"]
     assert groups[0]["family"] != groups[1]["family"]
@@ -142,6 +144,7 @@ def test_histograms_count_every_weight(tmp_path: Path) -> None:
     directory = make_run(tmp_path / "run", stage="dense")
     (directory / "mask.safetensors").unlink()
     save_file({"fc.weight": weights}, directory / "weights.safetensors")
+    seal(directory)
     (layer,) = data_of(page(collect(tmp_path)))["groups"][0]["runs"][0]["layers"]
     low, high = layer["first"] * layer["width"], (layer["first"] + len(layer["counts"])) * layer["width"]
     assert sum(layer["counts"]) == ((weights >= low) & (weights < high)).sum()
@@ -155,6 +158,7 @@ def test_a_schedule_that_cannot_be_drawn_is_left_out(tmp_path: Path) -> None:
     request = json.loads((directory / "request.json").read_text())
     request["recipe"]["training"]["epochs"] = 1_000_000
     write(directory / "request.json", request)
+    seal(directory)
     (group,) = data_of(page(collect(tmp_path)))["groups"]
     assert group["schedule"] is None
     assert group["runs"][0]["accuracy"] == 91.5
@@ -167,6 +171,7 @@ def deep(tmp_path: Path) -> Collection:
     directory = make_run(tmp_path / "run", stage="dense")
     (directory / "mask.safetensors").unlink()
     save_file({f"layer{index}.weight": weights for index in range(54)}, directory / "weights.safetensors")
+    seal(directory)
     (run,) = collect(tmp_path).runs
     return Collection("deep", [replace(run, seed=seed) for seed in range(20)])
 

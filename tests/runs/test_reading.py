@@ -8,22 +8,31 @@ from safetensors.numpy import save_file
 
 from asni.errors import AsniError
 from asni.runs import reading
+from tests.runs.sealing import seal, sealed_line
 
 ONE = np.ones((2, 2), np.float32)
 
 
 FINISHED = {
-    **{"stage": "dense", "seed": 0, "epochs": 2, "steps": 8, "accuracy": 90.5, "nonzeros": 100},
+    **{"stage": "dense", "rounds": ["dense"], "seed": 0, "epochs": 2, "steps": 8, "accuracy": 90.5, "nonzeros": 100},
     **{"sparsity": 0, "total_sparsity": 0.0, "seconds": 1.5},
 }
 
 
 def write_result(run: Path, **changes: object) -> None:
     (run / "result.json").write_text(json.dumps({**FINISHED, **changes}))
+    seal(run)
 
 
 def write_metrics(run: Path, *lines: str) -> None:
-    (run / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    (run / "metrics.jsonl").write_text("".join(f"{_sealed(line)}\n" for line in lines))
+
+
+def _sealed(line: str) -> str:
+    try:
+        return sealed_line(json.loads(line))
+    except (ValueError, RecursionError, AttributeError):
+        return line
 
 
 def test_weights_are_those_of_convolutions_and_linear_layers_in_network_order(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from asni.recipes import load
 from asni.runs import names, reading
 from asni.studies.overview import Overview, RunProgress, progress_of, seconds_left
 from asni.studies.study import PlannedRun, Study
+from tests.runs.sealing import seal, sealed_line
 
 
 def run(done: int, *, seconds: float = 2.0, recipe: str = "mnist-fc", epochs: int = 10, rounds: int = 1) -> RunProgress:
@@ -48,15 +49,16 @@ def study(root: Path, *methods: str) -> Study:
 
 def write_epochs(planned: PlannedRun, epochs: int) -> None:
     planned.run.directory.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"epoch": epoch, "seconds": 1.5}) for epoch in range(epochs)]
+    lines = [sealed_line({"epoch": epoch, "seconds": 1.5}) for epoch in range(epochs)]
     (planned.run.directory / names.METRICS).write_text("\n".join(lines))
 
 
 def finish(planned: PlannedRun) -> None:
     write_epochs(planned, 3)
     numbers = dict.fromkeys(("seed", "epochs", "steps", "sparsity", "total_sparsity", "seconds"), 0)
-    result = {"stage": planned.method.name, "accuracy": 90.0, "nonzeros": 2920, **numbers}
+    result = {"stage": planned.method.name, "rounds": [], "accuracy": 90.0, "nonzeros": 2920, **numbers}
     (planned.run.directory / names.RESULT).write_text(json.dumps(result))
+    seal(planned.run.directory)
 
 
 def test_a_run_is_read_from_its_directory(tmp_path: Path) -> None:

@@ -52,12 +52,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[bytes]]":
 def test_a_run_waits_for_those_that_it_needs_and_a_failure_leaves_the_others(tmp_path: Path) -> None:
     asked = study(tmp_path, "asni-2", "asni-1", "dense", "magnitude-retrain")
     dense = asked.runs[2]
-    dense.run.directory.mkdir(parents=True)
-    (dense.run.directory / names.CHECKPOINT).write_bytes(b"not a checkpoint")
+    (dense.run.directory / names.LOCK).mkdir(parents=True)
     watched = Watched(asked.runs)
     failures = Parallel(2, LocalProcesses("cpu")).run(asked.runs, watched)
     assert {planned.method.name for planned in failures} == {"dense", "magnitude-retrain"}
-    assert str(dense.run.checkpoint) in failures[dense]
+    assert str(dense.run.directory) in failures[dense]
     assert "needs dense" in failures[asked.runs[3]]
     assert [planned.method.name for planned in asked.runs if planned.run.finished] == ["asni-2", "asni-1"]
     assert sorted(watched.seen[0]) == ["asni-1", "dense"]

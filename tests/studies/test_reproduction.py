@@ -13,6 +13,7 @@ from asni.runs.reading import RESULT
 from asni.runs.run import Experiment
 from asni.studies.reproduction import chosen_rows, table
 from asni.studies.study import Study
+from tests.runs.sealing import seal
 
 RECIPE = load("mnist-fc")
 OWN = """
@@ -69,8 +70,9 @@ def finish(experiment: Experiment, accuracies: dict[str, float]) -> None:
         run.directory.mkdir(parents=True)
         nonzeros = 266_610 if variant == "dense" else 8_330
         (run.directory / "request.json").write_text(json.dumps(run.request))
-        result = {**dict.fromkeys(RESULT, 0), "stage": variant, "accuracy": accuracy, "nonzeros": nonzeros}
-        (run.directory / "result.json").write_text(json.dumps(result))
+        made = {"stage": variant, "rounds": [variant], "accuracy": accuracy, "nonzeros": nonzeros}
+        (run.directory / "result.json").write_text(json.dumps({**dict.fromkeys(RESULT, 0), **made}))
+        seal(run.directory)
 
 
 def made(root: Path, seeds: int, **changes: int) -> Study:
@@ -145,6 +147,7 @@ def test_a_result_without_its_numbers_is_named(tmp_path: Path) -> None:
     study = made(tmp_path, 1)
     finish(seeds(study)[0], dict.fromkeys(VARIANTS, 90.0))
     (seeds(study)[0].run("asni-1").directory / "result.json").write_text("{}")
+    seal(seeds(study)[0].run("asni-1").directory)
     with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy, epochs, .* missing"):
         table(study)
 
@@ -155,6 +158,7 @@ def test_a_damaged_number_is_named_before_anything_is_trained_and_never_shown(tm
     finish(seeds(study)[0], {"dense": 90.0, "asni-1": 12.25})
     path = seeds(study)[0].run("asni-1").directory / "result.json"
     path.write_text(path.read_text().replace("12.25", damage))
+    seal(path.parent)
     with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy .*directory"):
         study.missing()
     with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy .*directory"):

@@ -36,12 +36,11 @@ def study(root: Path, *methods: str, epochs: int = 1) -> Study:
 def test_each_run_is_submitted_and_a_failure_leaves_the_others(tmp_path: Path) -> None:
     asked = study(tmp_path, "asni-1", "asni-2", "dense")
     dense = asked.runs[2]
-    dense.run.directory.mkdir(parents=True)
-    dense.run.checkpoint.write_bytes(b"not a checkpoint")
+    (dense.run.directory / names.LOCK).mkdir(parents=True)
     launch = Slurm(tmp_path / "slurm", "cpu", partition="gpu")
     failures = Parallel(2, launch).run(asked.runs, Overview(asked.runs, quiet=True))
     assert list(failures) == [dense]
-    assert str(dense.run.checkpoint) in failures[dense]
+    assert str(dense.run.directory) in failures[dense]
     assert all(planned.run.finished for planned in asked.runs[:2])
 
 

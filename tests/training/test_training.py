@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from asni.errors import AsniError, StoppedError, UsageError
-from asni.files import write_checkpoint, write_json
+from asni.files import read_checkpoint, write_checkpoint, write_json
 from asni.methods import METHODS, VARIANTS
 from asni.pruning.hold import Hold
+from asni.runs.checksums import digest, sealed
+from asni.runs.run import Run
 from asni.studies.plan import plan
 from asni.training.progress import Progress
+from tests.runs.sealing import change, seal
 from tests.training.training_setup import StopAfter, experiment, short_digits, trainer
 
 
@@ -98,7 +102,7 @@ def test_a_run_records_what_made_it(investigation: Path) -> None:
     assert json.loads((directory / "request.json").read_text())["recipe"]["training"]["epochs"] == 4
     recorded = json.loads((directory / "environment.json").read_text())
     assert (recorded["torch"], recorded["threads"]) == (torch.__version__, 1)
-    assert not (directory / "checkpoint.pt").exists()
+    assert not list(directory.glob("checkpoint*"))
 
 
 def test_finished_work_is_not_done_again(investigation: Path) -> None:
@@ -114,16 +118,16 @@ def test_a_directory_with_another_request_is_refused_by_the_difference(investiga
         METHODS["dense"].train(trainer(investigation, other))
 
 
-def test_a_request_of_an_earlier_version_gets_the_defaults_of_what_it_does_not_say(investigation: Path) -> None:
+def test_a_request_of_an_earlier_version_gets_the_defaults_of_what_it_does_not_say(
+    investigation: Path, tmp_path: Path
+) -> None:
     path = experiment(investigation).run("dense").directory / "request.json"
     request = json.loads(path.read_text())
-    earlier = {key: value for key, value in request.items() if key not in ("method", "settings")}
-    earlier["recipe"]["pruning"] = {"sparsity": 0.95, "beta": 0.5}
-    path.write_text(json.dumps(earlier))
-    try:
-        assert experiment(investigation).run("dense", settings={}).finished
-    finally:
-        path.write_text(json.dumps(request))
+    earlier = tmp_path / "dense"
+    shutil.copytree(path.parent, earlier)
+    change(earlier / "request.json", {"recipe": {**request["recipe"], "pruning": {"sparsity": 0.95, "beta": 0.5}}})
+    seal(earlier)
+    assert Run(earlier, experiment(investigation).run("dense", settings={}).request).finished
 
 
 def test_a_second_process_in_the_same_directory_is_refused(tmp_path: Path) -> None:
@@ -151,14 +155,16 @@ def test_a_finished_run_is_used_while_another_process_holds_it_or_the_disk_canno
 def test_a_checkpoint_of_something_else_is_named(tmp_path: Path, foreign: dict[str, Any]) -> None:
     with pytest.raises(StoppedError):
         METHODS["asni-1"].train(trainer(tmp_path, progress=StopAfter(40)))
-    write_checkpoint(experiment(tmp_path).run("asni-1").checkpoint, foreign)
-    with pytest.raises(AsniError, match=r"asni-1/checkpoint\.pt does not match"):
+    directory = experiment(tmp_path).run("asni-1").directory
+    ours = {"files": {"request.json": digest(directory / "request.json")}}
+    write_checkpoint(directory / "checkpoint-1.pt", {**ours, **foreign})
+    with pytest.raises(AsniError, match=r"asni-1 .*does not match"):
         METHODS["asni-1"].train(trainer(tmp_path))
 
 
 def test_a_result_of_something_else_is_named(tmp_path: Path) -> None:
     run = METHODS["dense"].train(trainer(tmp_path, short_digits(1)))
-    write_json(run.directory / "result.json", {"accuracy": 100.0})
+    write_json(run.directory / "result.json", sealed({"accuracy": 100.0}))
     with pytest.raises(AsniError, match=r"result\.json: epochs, nonzeros, .* missing"):
         _ = run.result
 
@@ -182,7 +188,7 @@ def _metrics(directory: Path) -> list[dict[str, Any]]:
 
 
 def _without_seconds(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key != "seconds"}
+    return {key: value for key, value in entry.items() if key not in ("seconds", "checksum")}
 
 
 class Poisoned(Hold):
@@ -202,7 +208,8 @@ def test_a_loss_that_turns_nan_names_epoch_and_step_and_keeps_the_checkpoint(tmp
 
     with pytest.raises(AsniError, match=r"loss of broken is nan in epoch 2, step 11\. .*checkpoint .*/broken"):
         trainer(tmp_path).train("broken", poisoned)
-    checkpoint = torch.load(experiment(tmp_path).run("broken").checkpoint, weights_only=True)
+    [path] = experiment(tmp_path).run("broken").directory.glob("checkpoint*")
+    checkpoint = read_checkpoint(path)
     assert len(checkpoint["metrics"]) == 1
     assert all(torch.isfinite(value).all() for value in checkpoint["model"].values())
     assert not (experiment(tmp_path).home / "broken" / "result.json").exists()

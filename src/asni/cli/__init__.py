@@ -12,6 +12,7 @@ from typing import NoReturn
 import typer
 
 from asni.cli import data, packing, recipes, report, studies, training
+from asni.cli.output import printable
 from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError
 from asni.training.processes import is_lost_peer, rank
 
@@ -60,13 +61,8 @@ def _fail(error: AsniError, status: int) -> None:
     if rank() > 0 and isinstance(error, UsageError | StoppedError | ElsewhereError):
         # Process 0 reports the same error, and its status is that of the whole training.
         sys.exit(0)
-    print(f"asni: {_who()}{_printable(str(error))}", file=sys.stderr)
+    print(f"asni: {_who()}{printable(str(error))}", file=sys.stderr)
     sys.exit(status)
-
-
-def _printable(text: str) -> str:
-    """Escape control characters, which names read from a file may contain."""
-    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
 
 
 def _fail_without_peer() -> NoReturn:

@@ -7,7 +7,27 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from asni.cli.grouping import Group
+from asni.errors import UsageError
 from asni.recipes.sections import Overrides
+
+_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+
+
+def size(text: str) -> int:
+    """A number of bytes, with a unit if it has one.
+
+    >>> size("8GB"), size("1.5MiB")
+    (8000000000, 1572864)
+    """
+    unit = text.strip("0123456789. ").lower()
+    try:
+        count = int(float(text.lower().removesuffix(unit)) * _UNITS[unit])
+    except (KeyError, ValueError, OverflowError):
+        count = 0
+    if count < 1:
+        raise UsageError(f"'{text}' is not a size of memory; write it as 512MB or 8GB.")
+    return count
+
 
 RUNS = Path("runs")
 MOST_SEED = 2**32 - 1
@@ -25,6 +45,14 @@ Devices = Annotated[int, typer.Option(min=1, help="Number of devices that train 
 PrecisionName = Annotated[Literal["fp32", "bf16", "fp16"], typer.Option(help="fp32, or autocast to bf16 or fp16.")]
 Root = Annotated[Path, typer.Option("--out", help="The directory for runs and figures.")]
 TrustCode = Annotated[bool, typer.Option("--trust-code", help="Allow importing code that the file names.")]
+MaxMemory = Annotated[
+    int | None,
+    typer.Option(
+        parser=size,
+        metavar="SIZE",
+        help="The memory that the file may take, such as 8GB. Default: 256 MiB and 128 times its length.",
+    ),
+]
 Save = Annotated[
     list[Path] | None,
     typer.Option(

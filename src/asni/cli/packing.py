@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from asni.cli.options import AsJson, TrustCode
-from asni.cli.output import print_json, print_table
+from asni.cli.options import AsJson, MaxMemory, TrustCode
+from asni.cli.output import print_json, print_table, printable
 from asni.errors import AsniError
 from asni.studies.tables import number, percent
 
@@ -26,6 +26,7 @@ def pack(
         typer.Option(help="exact: bit for bit. half, int8: rounded. amenable: masks, signs and two numbers per layer."),
     ] = "exact",
     trust_code: TrustCode = False,
+    max_memory: MaxMemory = None,
     as_json: AsJson = False,
 ) -> None:
     """Pack a sparse network into one small file.
@@ -34,7 +35,7 @@ def pack(
     """
     from asni.packing import pack as packed
 
-    inspection = packed(source, out, mode)
+    inspection = packed(source, out, mode, max_memory=max_memory)
     accuracy = _accuracies(source, out, trust_code) if source.is_dir() and mode in ("half", "int8") else {}
     if as_json:
         print_json({**inspection.to_json(), **accuracy})
@@ -43,7 +44,7 @@ def pack(
     if "accuracy_before" in accuracy:
         print(f"accuracy {accuracy['accuracy_before']:.2f} % before, {accuracy['accuracy_after']:.2f} % after")
     elif accuracy:
-        print(f"accuracy not measured: {accuracy['accuracy_unknown']}")
+        print(printable(f"accuracy not measured: {accuracy['accuracy_unknown']}"))
 
 
 def unpack(
@@ -53,6 +54,7 @@ def unpack(
         Literal["safetensors", "csr"],
         typer.Option(help="safetensors: dense tensors. csr: compressed sparse rows for SciPy, in an .npz file."),
     ] = "safetensors",
+    max_memory: MaxMemory = None,
 ) -> None:
     """Write the tensors of a packed network in another format.
 
@@ -60,8 +62,8 @@ def unpack(
     """
     from asni.packing import unpack as unpacked
 
-    unpacked(file, out, to)
-    print(f"{out}: {out.stat().st_size:,} bytes")
+    unpacked(file, out, to, max_memory=max_memory)
+    print(printable(f"{out}: {out.stat().st_size:,} bytes"))
 
 
 def inspect(
@@ -71,6 +73,7 @@ def inspect(
     sparsity: Annotated[
         float | None, typer.Option(help="Show what one magnitude threshold would leave of each tensor, such as 0.9.")
     ] = None,
+    max_memory: MaxMemory = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the tensors of a file: shapes, nonzeros, and for a packed network how close it is to the entropy limit.
@@ -81,7 +84,7 @@ def inspect(
     from asni.packing import inspect as inspected
 
     packed = sparsity is None and file.suffix.lower() not in FOREIGN
-    found = inspected(file) if packed else contents(file, sparsity)
+    found = inspected(file, max_memory=max_memory) if packed else contents(file, sparsity, max_memory=max_memory)
     if as_json:
         print_json(found.to_json())
     elif isinstance(found, Contents):
@@ -93,7 +96,7 @@ def inspect(
 def _print_contents(file: Path, found: "Contents") -> None:
     rows = [
         [
-            _shown(each.name),
+            each.name,
             "x".join(map(str, each.shape)),
             each.dtype,
             number(each.size),
@@ -109,7 +112,7 @@ def _print_contents(file: Path, found: "Contents") -> None:
     headings = ["tensor", "shape", "type", "weights", "nonzeros", "nonzero %", f"left at {found.sparsity}"]
     shown = len(headings) - (found.sparsity is None)
     print_table(headings[:shown], [row[:shown] for row in rows])
-    print(f"{file}: {len(found.tensors)} tensors, {found.bytes:,} bytes")
+    print(printable(f"{file}: {len(found.tensors)} tensors, {found.bytes:,} bytes"))
     if dead := len(found.nearly_dead):
         print(f"! {dead} tensor{'s' * (dead > 1)} would nearly die: fewer than one weight left per ten outputs")
 
@@ -119,12 +122,12 @@ def _print_packed(file: Path, inspection: "Inspection") -> None:
         ["layer", "shape", "nonzeros", "sparsity %", "positive", "negative", "stored", "mask bytes", "value bytes"],
         [
             [
-                _shown(layer.name),
+                layer.name,
                 "x".join(map(str, layer.shape)),
                 number(layer.nonzeros),
                 f"{100 * layer.sparsity:.2f}",
                 *("-" if mean is None else f"{mean:.4g}" for mean in layer.centroids.values()),
-                _shown(layer.stored),
+                layer.stored,
                 number(layer.mask_bytes),
                 number(layer.value_bytes),
             ]
@@ -134,13 +137,14 @@ def _print_packed(file: Path, inspection: "Inspection") -> None:
     for kind in ("network", "recipe", "schedule", "metrics"):
         facts = {key: value for key, value in getattr(inspection, kind).items() if not isinstance(value, dict)}
         if facts:
-            print(f"{kind}: {', '.join(f'{_shown(key)} {_shown(value)}' for key, value in facts.items())}")
+            print(f"{kind}: {', '.join(f'{_text(key)} {_text(value)}' for key, value in facts.items())}")
     _print_summary(file, inspection)
 
 
 def _print_summary(file: Path, inspection: "Inspection") -> None:
     times = inspection.dense_bytes / inspection.bytes
-    print(f"{file}: {inspection.mode}, {inspection.bytes:,} bytes, {times:.1f} times smaller than the dense tensors")
+    size = f"{inspection.bytes:,} bytes, {times:.1f} times smaller than the dense tensors"
+    print(printable(f"{file}: {inspection.mode}, {size}"))
     print("bytes by part: " + ", ".join(f"{part} {taken:,}" for part, taken in inspection.parts.items() if taken))
     what = "mask and signs" if inspection.mode == "amenable" else "the masks"
     if inspection.ratio is not None:
@@ -157,10 +161,9 @@ def _print_summary(file: Path, inspection: "Inspection") -> None:
         )
 
 
-def _shown(value: object) -> str:
-    """Escape control characters, which a file may contain."""
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if text.isprintable() else ascii(text)
+def _text(value: object) -> str:
+    """A value in one line, without the control characters that a file may contain."""
+    return printable(f"{value:.6g}" if isinstance(value, float) else str(value)).replace("\n", "\\n")
 
 
 def _accuracies(run: Path, file: Path, trust_code: bool) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from asni.cli.options import (
     Changes,
     Device,
     Devices,
+    MaxMemory,
     OptionalRecipe,
     PrecisionName,
     Root,
@@ -49,6 +50,7 @@ def train(
         bool, typer.Option("--wait", help="Wait for a run that another process is training, instead of failing.")
     ] = False,
     trust_code: TrustCode = False,
+    max_memory: MaxMemory = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a recipe with one method. To resume an interrupted training, run the same command again.
@@ -63,14 +65,14 @@ def train(
         raise unknown("method", method, METHODS)
     if start is not None:
         _require_no_pruning(method, changes)
-    asked = _recipe(recipe, start, trust_code).override(**changes)
+    asked = _recipe(recipe, start, trust_code, max_memory).override(**changes)
     # A warning, not an error: a study's settings are for all of its methods, and it trains each by this command.
     for message in unused(asked, [method]) if start is None and rank() == 0 else ():
         print(f"asni: warning: {message}", file=sys.stderr)
     experiment = Experiment(asked, seed, precision, out)
     fabric = make_fabric(device, devices, precision)
     trainer = Trainer(experiment, fabric, Progress(quiet=rank() > 0), wait=wait)
-    run = METHODS[method].train(trainer) if start is None else train_from(trainer, start)
+    run = METHODS[method].train(trainer) if start is None else train_from(trainer, start, max_memory=max_memory)
     if rank() > 0:
         return
     if as_json:
@@ -91,11 +93,11 @@ def _require_no_pruning(method: str, changes: Mapping[str, Any]) -> None:
         )
 
 
-def _recipe(name: str | None, start: Path | None, trust_code: bool) -> Recipe:
+def _recipe(name: str | None, start: Path | None, trust_code: bool, max_memory: int | None) -> Recipe:
     from asni.packing import recipe_of
 
     if name is not None:
         return load(name)
     if start is None:
         raise UsageError("no recipe given. Name one of `asni recipes`, or a packed file with --from.")
-    return recipe_of(start, trust_code=trust_code)
+    return recipe_of(start, trust_code=trust_code, max_memory=max_memory)

@@ -90,6 +90,7 @@ def amenable(
     require_fitting(masks, weights)
     if any_sharded(weights.values()):
         raise AsniError("amenable needs whole weights. Gather the sharded model into one process first.")
+    _require_finite(weights)
     others = {} if initial is None else _start_values(initial, model, weights)
     theta_hat = {name: value.clone() for name, value in model.state_dict().items()}
     centroids = {name: _set_to_means(weight, masks[name].to(weight.device)) for name, weight in weights.items()}
@@ -104,6 +105,12 @@ def amenable(
         {name: means[sign] for name, means in centroids.items() if sign in means} for sign in ("negative", "positive")
     )
     return Amenable(theta_hat, theta_0, c_plus, c_minus, masks)
+
+
+def _require_finite(weights: Mapping[str, Tensor]) -> None:
+    for name, weight in weights.items():
+        if broken := int((~torch.isfinite(weight)).sum()):
+            raise UsageError(f"{broken:,} of the {weight.numel():,} weights of '{name}' are NaN or infinite.")
 
 
 def _set_to_means(weight: Tensor, lives: Tensor) -> dict[str, float]:

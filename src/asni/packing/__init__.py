@@ -1,7 +1,8 @@
 """Sparse networks in small files: the .asni format of docs/format.md.
 
 **A file gives back what was packed, bit for bit, or raises `PackError`.** Every size and checksum is verified before
-memory is allocated, and a last checksum covers the decoded tensors.
+memory is allocated, and a last checksum covers the decoded tensors. A file may ask for 256 MiB and 128 times its
+length, or for `max_memory` bytes.
 
 **Files are close to the entropy limit.** A mask takes its entropy at the layer's density, or less if rows, columns or
 blocks differ.
@@ -32,6 +33,8 @@ from asni.packing.convert import from_torch, to_torch, write_csr, write_safetens
 from asni.packing.dtypes import Tensor
 from asni.packing.inspecting import Inspection, Layer, inspect
 from asni.packing.layout import MODES
+from asni.packing.memory import UNLIMITED
+from asni.packing.naming import naming
 from asni.packing.reading import Packed, read
 from asni.packing.rebuilding import rebuild, recipe_of, train_from
 from asni.packing.sources import Source, from_model, read_source
@@ -50,38 +53,39 @@ def pack(
     source: "str | Path | torch.nn.Module | Mapping[str, torch.Tensor] | Mapping[str, np.ndarray[Any, Any]]",
     out: str | Path | None = None,
     mode: str = "exact",
+    *,
+    max_memory: int | None = None,
 ) -> Inspection:
     """Write a model, a state_dict, a safetensors file, a `weights_only` state_dict file or a finished run to `out`.
 
     exact: every weight bit for bit. half: layers in half precision. int8: layers in eight bits, one scale per output
     channel. amenable: only an initialisation to train from, which is the mask, the signs and two numbers per layer.
+    A source file may ask for `max_memory` bytes, by default for 256 MiB and 128 times its length.
     """
     if not isinstance(out, str | Path):
         raise UsageError(f'pack needs the file to write, as in asni.pack(model, "net.asni"), not {out!r}.')
-    _write(_source(source, mode), out, mode)
+    _write(_source(source, mode, max_memory), out, mode)
     # Reads the file back and verifies it; the tensors of a source file are freed by now.
-    return inspect(out)
+    return inspect(out, max_memory=UNLIMITED)
 
 
-def load(path: str | Path) -> "dict[str, torch.Tensor]":
+def load(path: str | Path, *, max_memory: int | None = None) -> "dict[str, torch.Tensor]":
     """Load the state_dict in a file; an amenable file holds only the weights of the layers (see `rebuild`)."""
-    return to_torch(read(path).tensors)
+    return to_torch(read(path, max_memory=max_memory).tensors)
 
 
-def unpack(path: str | Path, out: str | Path, to: str = "safetensors") -> None:
+def unpack(path: str | Path, out: str | Path, to: str = "safetensors", *, max_memory: int | None = None) -> None:
     """Write the tensors of a file as "safetensors", or as "csr": compressed sparse rows in a NumPy .npz."""
     if to not in ("safetensors", "csr"):
         raise unknown("format", to, ("safetensors", "csr"))
-    tensors = read(path).tensors
-    if to == "csr":
-        write_csr(Path(out), tensors)
-    else:
-        write_safetensors(Path(out), tensors)
+    tensors = read(path, max_memory=max_memory).tensors
+    with naming(Path(path)):
+        (write_csr if to == "csr" else write_safetensors)(Path(out), tensors)
 
 
-def _source(source: object, mode: str) -> Source:
+def _source(source: object, mode: str, max_memory: int | None) -> Source:
     if isinstance(source, str | Path):
-        return read_source(Path(source), mode)
+        return read_source(Path(source), mode, max_memory)
     return Source(_tensors(source)) if isinstance(source, Mapping) else from_model(source, mode)
 
 

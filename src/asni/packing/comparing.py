@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from asni.packing.memory import UNLIMITED
 from asni.packing.rebuilding import rebuild, require_trust
 
 
@@ -15,7 +16,7 @@ def accuracy_before_and_after(run: Path, packed: Path, *, trust_code: bool = Fal
     recipe = reading.recipe(run)
     require_trust(recipe, trust_code, str(run))
     dataset = datasets.load(recipe.dataset, recipe.dataset_options)
-    model = rebuild(packed, trust_code=trust_code)
+    model = rebuild(packed, trust_code=trust_code, max_memory=UNLIMITED)
     after = accuracy(model, dataset)
     model.load_state_dict(Run(run, {}).weights)
     return accuracy(model, dataset), after

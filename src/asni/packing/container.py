@@ -4,19 +4,22 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from asni.errors import PackError
 from asni.files import write_atomically
 from asni.packing.dictionary import DICTIONARY
+from asni.packing.memory import Memory
 
 MAGIC = b"\x93ASNI"
 VERSION = 1
-# Reading allocates at most this many times the length of the file; see "Limits" in docs/format.md.
-EXPANSION = 4096
 _HEADER_LIMIT = 16 << 20
+_HEADER_DEPTH = 100
 _HEADER_EXPANSION = 64
+# The file, its sections, and the parts of a section.
+_COPIES = 3
 _PREFIX = struct.Struct("<5sBII")
 _CRC = struct.Struct("<I")
 
@@ -31,8 +34,9 @@ def write(path: Path, header: dict[str, Any], sections: list[bytes]) -> None:
     write_blocks(path, blocks)
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[bytes]]:
+def read(path: Path, memory: Memory) -> tuple[dict[str, Any], list[bytes]]:
     """Read the header and the sections, and verify every checksum."""
+    memory.take(_COPIES * memory.length)
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -49,7 +53,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[bytes]]:
     packed = data[_PREFIX.size : _PREFIX.size + length]
     if len(packed) != length or zlib.crc32(data[: _PREFIX.size - 4] + packed) != checksum:
         raise PackError("the header is damaged: its checksum does not match")
-    header = decompress_json(packed)
+    header = decompress_json(packed, memory)
     return header, _split(data, _PREFIX.size + length, header.get("sections"))
 
 
@@ -69,11 +73,6 @@ def _split(data: bytes, start: int, lengths: Any) -> list[bytes]:
     return sections
 
 
-def least_length(dense_bytes: int) -> int:
-    """The total length of sections below which a reader refuses tensors of `dense_bytes` in memory."""
-    return -(-dense_bytes // EXPANSION)
-
-
 def write_blocks(path: Path, blocks: Iterable[bytes]) -> None:
     """Write these bytes to a file atomically."""
 
@@ -87,9 +86,10 @@ def write_blocks(path: Path, blocks: Iterable[bytes]) -> None:
 def compress_json(content: dict[str, Any]) -> bytes:
     """Compress with raw deflate and the format's preset dictionary, at most by the ratio that a reader accepts.
 
-    >>> decompress_json(compress_json({"mode": "exact"}))
-    {'mode': 'exact'}
+    >>> len(compress_json({"mode": "exact"}))
+    5
     """
+    _require_shallow(content)
     try:
         text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     except ValueError as error:
@@ -100,7 +100,7 @@ def compress_json(content: dict[str, Any]) -> bytes:
     return packed if len(text) <= _json_limit(len(packed)) else _deflate(text, zlib.Z_NO_COMPRESSION)
 
 
-def decompress_json(packed: bytes) -> dict[str, Any]:
+def decompress_json(packed: bytes, memory: Memory) -> dict[str, Any]:
     """The JSON object in a deflated section."""
     inflate = zlib.decompressobj(-zlib.MAX_WBITS, zdict=DICTIONARY)
     limit = _json_limit(len(packed))
@@ -108,12 +108,24 @@ def decompress_json(packed: bytes) -> dict[str, Any]:
         text = inflate.decompress(packed, limit)
         if not inflate.eof or inflate.unused_data:
             raise PackError(f"the header does not end within {limit} bytes")
+        memory.take_json(len(text))
         content = json.loads(text)
     except (zlib.error, ValueError, RecursionError) as error:
         raise PackError(f"the header is not JSON: {error}") from error
     if not isinstance(content, dict):
         raise PackError("the header is not a JSON object")
+    _require_shallow(content)
     return content
+
+
+def _require_shallow(content: dict[str, Any]) -> None:
+    """Refuse what would exceed Python's limit of recursion where it is copied or shown."""
+    level: list[Any] = [content]
+    for _ in range(_HEADER_DEPTH):
+        inner = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, dict | list)]
+        level = list(chain.from_iterable(inner))
+    if level:
+        raise PackError(f"the header is nested more than {_HEADER_DEPTH} levels deep")
 
 
 def _json_limit(packed_length: int) -> int:

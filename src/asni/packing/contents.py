@@ -1,7 +1,6 @@
 """The tensors of any file of weights, their nonzeros, and what a sparsity would leave of them."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
@@ -9,10 +8,13 @@ from typing import Any
 
 from asni.errors import PackError, UsageError
 from asni.packing.amenable import is_layer
-from asni.packing.convert import from_torch, is_state_dict, load_torch, read_onnx, read_safetensors
+from asni.packing.convert import from_torch
 from asni.packing.dtypes import Tensor
+from asni.packing.foreign import is_state_dict, load_torch, read_onnx, read_safetensors
+from asni.packing.memory import Memory
+from asni.packing.naming import naming
 from asni.packing.ranking import largest_of_each
-from asni.packing.reading import read
+from asni.packing.reading import decoded
 from asni.pruning.nearly_empty import is_nearly_empty
 
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
@@ -64,25 +66,26 @@ class Contents:
         return {**asdict(self), "nearly_dead": self.nearly_dead}
 
 
-def contents(path: str | Path, sparsity: float | None = None) -> Contents:
+def contents(path: str | Path, sparsity: float | None = None, *, max_memory: int | None = None) -> Contents:
     """The tensors of a .safetensors, .onnx or packed file, or of a state_dict or checkpoint that `torch.save` wrote.
 
     With `sparsity`, also what pruning to it would leave: by one magnitude threshold over all floating-point tensors of
     two dimensions or more. A file does not say which of them are embeddings, so these take part. Files of PyTorch and
-    safetensors are mapped into memory.
+    safetensors are mapped into memory. A file may ask for `max_memory` bytes, by default for 256 MiB and 128 times its
+    length.
     """
     path = Path(path)
     if sparsity is not None and not 0 < sparsity < 1:
         raise UsageError(f"sparsity must be a fraction above 0 and below 1, not {sparsity}.")
-    tensors = _once(_tensors(path))
-    if not tensors:
-        raise PackError(f"{path} holds no tensors")
-    with _naming(path):
+    with naming(path):
+        tensors = _once(_tensors(path, max_memory))
+        if not tensors:
+            raise PackError("it holds no tensors")
         left = {} if sparsity is None else _left(tensors, sparsity)
-    held = tuple(
-        Held(name, tensor.array.shape, tensor.dtype.name, tensor.array.nbytes, tensor.nonzeros, left.get(name))
-        for name, tensor in tensors.items()
-    )
+        held = tuple(
+            Held(name, tensor.array.shape, tensor.dtype.name, tensor.array.nbytes, tensor.nonzeros, left.get(name))
+            for name, tensor in tensors.items()
+        )
     size, nonzeros = sum(each.size for each in held), sum(each.nonzeros for each in held)
     return Contents(path.stat().st_size, size, nonzeros, sparsity, held)
 
@@ -96,18 +99,17 @@ def _left(tensors: Mapping[str, Tensor], sparsity: float) -> dict[str, int]:
     return largest_of_each(ranked, round(sum(tensor.array.size for tensor in ranked.values()) * (1 - sparsity)))
 
 
-def _tensors(path: Path) -> Mapping[str, Tensor]:
+def _tensors(path: Path, max_memory: int | None) -> Mapping[str, Tensor]:
     suffix = path.suffix.lower()
+    memory = Memory(path, max_memory)
     if suffix in TORCH:
-        state = _state_dict(path, load_torch(path))
-        with _naming(path):
-            return from_torch(state)
+        return from_torch(_state_dict(load_torch(path)), memory)
     if suffix == ".safetensors":
-        return read_safetensors(path)
-    return read_onnx(path) if suffix == ".onnx" else read(path).tensors
+        return read_safetensors(path, memory)
+    return read_onnx(path, memory) if suffix == ".onnx" else decoded(path, memory).tensors
 
 
-def _state_dict(path: Path, content: object) -> Mapping[str, Any]:
+def _state_dict(content: object) -> Mapping[str, Any]:
     """The state_dict that a file holds: alone, or as one of the entries of a checkpoint."""
     if is_state_dict(content):
         return content
@@ -119,8 +121,8 @@ def _state_dict(path: Path, content: object) -> Mapping[str, Any]:
         if name in found:
             return found[name]
     if found:
-        raise PackError(f"{path} holds several state_dicts: {', '.join(found)}. Save the one of the model alone.")
-    raise PackError(f"{path} holds no state_dict, which maps names to tensors. Save model.state_dict().")
+        raise PackError(f"it holds several state_dicts: {', '.join(found)}. Save the one of the model alone.")
+    raise PackError("it holds no state_dict, which maps names to tensors. Save model.state_dict().")
 
 
 def _once(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -130,12 +132,3 @@ def _once(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         memory = (tensor.array.ctypes.data, tensor.array.shape) if tensor.array.size else name
         names.setdefault(memory, []).append(name)
     return {" = ".join(same): tensors[same[0]] for same in names.values()}
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Put the file before an error about one of its tensors."""
-    try:
-        yield
-    except PackError as error:
-        raise PackError(f"{path}: {error}") from error

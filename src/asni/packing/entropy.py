@@ -6,7 +6,7 @@ the same as coding them one by one, and is eight times as fast.
 Probabilities are computed from integers by float64 division and multiplication only, so every machine gets the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ def encode(parts: list[Part]) -> bytes:
     return bytes(coder.get_compressed().astype("<u4").tobytes()).rstrip(b"\0")
 
 
-def decode(data: bytes, parts: list[tuple[int, Probabilities]]) -> list[Bytes]:
+def decode(data: bytes, parts: Iterable[tuple[int, Probabilities]]) -> list[Bytes]:
     """The bytes of each part, from its length and probabilities."""
     if data.endswith(b"\0"):
         raise PackError("an entropy-coded stream ends in a zero byte, which the coder never writes")

@@ -54,15 +54,16 @@ class Inspection:
         return asdict(self)
 
 
-def inspect(path: str | Path) -> Inspection:
+def inspect(path: str | Path, *, max_memory: int | None = None) -> Inspection:
     """Inspect a packed file: its layers, the bytes of each part, and `ratio`, its size relative to the entropy.
 
     The entropy is that of independent bits at each layer's density. In the amenable mode it covers masks and signs, and
     is compared with the whole file except the recipe and metrics; in the other modes it covers only the masks, and is
     compared with the bytes of the masks. Tied weights count once. `minus_zeros` counts the weights that are -0.0, which
-    the exact mode stores like any other value.
+    the exact mode stores like any other value. A file may ask for `max_memory` bytes, by default for 256 MiB and 128
+    times its length.
     """
-    packed = read(path)
+    packed = read(path, max_memory=max_memory)
     size = Path(path).stat().st_size
     layers = tuple(_layer(entry, packed) for entry in packed.entries if is_layer(packed.tensors[entry.name]))
     parts = _parts(packed, size)

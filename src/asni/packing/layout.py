@@ -27,9 +27,9 @@ class Entry:
     same: int | None = None
 
     @property
-    def dense_bytes(self) -> int:
-        """The bytes of the tensor in memory; an empty dimension counts as 1, to limit the other dimensions too."""
-        return prod(max(length, 1) for length in self.shape) * self.dtype.numpy.itemsize
+    def most_elements(self) -> int:
+        """The elements of the tensor; an empty dimension counts as 1, to limit the other dimensions too."""
+        return prod(max(length, 1) for length in self.shape)
 
     @property
     def coded(self) -> DType:
@@ -52,7 +52,8 @@ def parse_network(content: Any) -> dict[str, Any]:
     _require(isinstance(content, dict), "the header does not describe the network")
     for key, value in content.items():
         _require(type(value) is kinds.get(key), f"the header has an invalid {key!r} of the network: {value!r}")
-    _require(_are_lengths(content.get("shape", [])), "the shape of the network's input is not a list of sizes")
+    sizes = [*content.get("shape", []), content.get("classes", 0)]
+    _require(are_lengths(sizes), "the shape of the network's input or its number of classes is not a size")
     return dict(content)
 
 
@@ -71,6 +72,7 @@ def parse_entries(content: Any) -> list[Entry]:
     entries: list[Entry] = []
     for item in content:
         _require(isinstance(item, dict) and isinstance(item.get("name"), str), "a tensor in the header has no name")
+        _require(_is_unicode(item["name"]), f"the name {item['name']!r} of a tensor is not valid Unicode")
         entries.append(_parse_entry(item) if item.get("same") is None else _parse_twin(item, entries))
     _require(len({entry.name for entry in entries}) == len(entries), "two tensors have the same name")
     return entries
@@ -88,7 +90,7 @@ def _parse_entry(item: dict[str, Any]) -> Entry:
     shape: Any = item.get("shape")
     sparse: Any = item.get("sparse")
     stored, error = item.get("stored"), item.get("error")
-    _require(_are_lengths(shape), f"the shape of {name} is not a list of sizes")
+    _require(are_lengths(shape), f"the shape of {name} is not a list of sizes")
     _require(len(shape) <= MAX_DIMENSIONS, f"{name} has more than {MAX_DIMENSIONS} dimensions")
     _require(isinstance(sparse, bool), f"the header does not say whether {name} is sparse")
     if sparse or stored is not None:
@@ -101,8 +103,14 @@ def _parse_entry(item: dict[str, Any]) -> Entry:
     return Entry(name, dtype, tuple(shape), sparse, of_name(stored), error)
 
 
-def _are_lengths(value: Any) -> bool:
-    return isinstance(value, list) and all(type(length) is int and length >= 0 for length in value)
+def are_lengths(value: Any) -> bool:
+    """Whether a value from a file is a list of sizes."""
+    return isinstance(value, list) and all(type(length) is int and 0 <= length < 2**63 for length in value)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether other programs can read the text: JSON can write half of a surrogate pair, which is no character."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def _require(condition: bool, message: str) -> None:

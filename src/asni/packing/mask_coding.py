@@ -85,12 +85,12 @@ def _encode_groups(mask: Mask, rows: Classes, columns: Classes) -> bytes:
 
 def _decode_groups(reader: Reader, rows: Classes, columns: Classes) -> Mask:
     groups = list(_groups(rows, columns))
-    parts = []
-    for row_index, column_index in groups:
-        size, ones = len(row_index) * len(column_index), reader.varint()
+    counts = [(len(row_index) * len(column_index), reader.varint()) for row_index, column_index in groups]
+    for size, ones in counts:
         if ones > size:
             raise PackError(f"a group of {size} weights claims {ones} nonzeros")
-        parts.append((-(-size // 8), entropy.byte_probabilities(ones, size)))
+    # One after the other: there may be 65,536 groups, and the probabilities of each take 2 KiB.
+    parts = ((-(-size // 8), entropy.byte_probabilities(ones, size)) for size, ones in counts)
     mask = np.zeros((len(rows), len(columns)), np.bool_)
     for (row_index, column_index), bits in zip(groups, entropy.decode(reader.rest(), parts), strict=True):
         shape = len(row_index), len(column_index)

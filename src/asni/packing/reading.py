@@ -14,6 +14,8 @@ from asni.packing.dtypes import Array, Float32, Tensor
 from asni.packing.fields import Reader
 from asni.packing.layout import MODES, ContentChecksum, Entry, parse_about, parse_entries, parse_network
 from asni.packing.mask_coding import decode_mask
+from asni.packing.memory import Memory
+from asni.packing.naming import naming
 from asni.packing.value_coding import decode_values
 
 
@@ -36,25 +38,29 @@ class Packed:
         return {name: tensor.array for name, tensor in self.tensors.items()}
 
 
-def read(path: str | Path) -> Packed:
-    """Read a packed file; needs NumPy only."""
+def read(path: str | Path, *, max_memory: int | None = None) -> Packed:
+    """Read a packed file; needs NumPy only.
+
+    A file may ask for `max_memory` bytes, by default for 256 MiB and 128 times its length.
+    """
     path = Path(path)
-    try:
-        # A damaged file may hold any scale or NaN: ignore overflows, the checksum detects the damage.
-        with np.errstate(all="ignore"):
-            return _decode(*container.read(path))
-    except (PackError, RecursionError) as error:
-        raise PackError(f"{path}: {error}") from error
+    with naming(path):
+        return decoded(path, Memory(path, max_memory))
 
 
-def _decode(header: dict[str, Any], sections: list[bytes]) -> Packed:
+def decoded(path: Path, memory: Memory) -> Packed:
+    """The content of a packed file; errors do not name it."""
+    # A damaged file may hold any scale or NaN: ignore overflows, the checksum detects the damage.
+    with np.errstate(all="ignore"):
+        return _decode(*container.read(path, memory), memory)
+
+
+def _decode(header: dict[str, Any], sections: list[bytes], memory: Memory) -> Packed:
     mode, network = header.get("mode"), parse_network(header.get("network"))
     if mode not in MODES:
         raise PackError(f"the header has the unknown mode {mode!r} (known: {', '.join(MODES)})")
     entries = parse_entries(header.get("tensors"))
-    dense, length = sum(entry.dense_bytes for entry in entries), sum(map(len, sections))
-    if container.least_length(dense) > length:
-        raise PackError(f"{length} bytes of sections cannot hold the {dense} bytes of tensors that the header claims")
+    memory.take_tensors((entry.most_elements, entry.dtype.numpy.itemsize) for entry in entries)
     part_bytes: dict[str, dict[str, int]] = {}
     left = iter(sections)
     about = _next(left, "the recipe and metrics") if header.get("about") else b""
@@ -75,7 +81,7 @@ def _decode(header: dict[str, Any], sections: list[bytes]) -> Packed:
     if content.value != header.get("content"):
         raise PackError("the tensors differ from those that were packed: the checksum of the content does not match")
     named = {entry.name: tensor for entry, tensor in zip(entries, tensors, strict=True)}
-    known = parse_about(container.decompress_json(about)) if about else {}
+    known = parse_about(container.decompress_json(about, memory)) if about else {}
     return Packed(mode, named, network, known, tuple(entries), part_bytes, len(about), content.value)
 
 

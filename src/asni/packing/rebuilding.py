@@ -1,10 +1,13 @@
 """Rebuild a network from a packed file, and train it."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from asni.errors import PackError
+from asni.errors import AsniError, PackError
 from asni.packing.convert import to_torch
+from asni.packing.memory import Memory
+from asni.packing.naming import naming
 from asni.packing.reading import Packed, read
 from asni.runs import names
 
@@ -17,23 +20,56 @@ if TYPE_CHECKING:
     from asni.training.trainer import Trainer
 
 
-def rebuild(path: str | Path, *, trust_code: bool = False) -> "nn.Module":
+def rebuild(path: str | Path, *, trust_code: bool = False, max_memory: int | None = None) -> "nn.Module":
     """Build the network of a file with its weights; for an amenable file, biases are 0 and normalisation (1, 0).
 
     Layers that the recipe of an amenable file excludes are not in it: they get new random values.
-    A network named by an import path is code chosen by the file: it is imported only with `trust_code`.
+    A network named by an import path is code chosen by the file: it is imported only with `trust_code`. The network is
+    first built on the meta device, and compared with the file before it takes memory.
     """
-    from asni.networks import build
-
-    packed = read(path)
+    path = Path(path)
+    packed = read(path, max_memory=max_memory)
     network = packed.network
     if not {"name", "shape", "classes"} <= network.keys() or len(network["shape"]) != 3:
         raise PackError(f"{path} does not describe its network; load its weights into your own model with asni.load.")
     _require_trust(network["name"], trust_code, str(path))
-    channels, height, width = network["shape"]
-    model = build(network["name"], (channels, height, width), network["classes"], network.get("options"))
-    fill(model, packed)
+    with naming(path):
+        _require_fitting(packed, network, Memory(path, max_memory))
+        model = _build(network)
+        fill(model, packed)
     return model
+
+
+def _require_fitting(packed: Packed, network: Mapping[str, Any], memory: Memory) -> None:
+    """Raise an error if the network is not that of the tensors, or too large; no memory is taken for it."""
+    import torch
+
+    from asni.recipes.own_code import is_code
+
+    try:
+        with torch.device("meta"), torch.random.fork_rng(devices=()):
+            outline = _build(network)
+    except AsniError:
+        if is_code(network["name"]):
+            # Not all code can be built without memory, and the user trusts this code.
+            return
+        raise
+    _require_same_layers(outline, packed)
+    own = [*outline.parameters(), *outline.buffers()]
+    memory.take(sum(tensor.array.nbytes for tensor in packed.tensors.values()))
+    memory.take(sum(tensor.numel() * tensor.itemsize for tensor in own))
+
+
+def _build(network: Mapping[str, Any]) -> "nn.Module":
+    from asni.networks import build
+
+    channels, height, width = network["shape"]
+    try:
+        return build(network["name"], (channels, height, width), network["classes"], network.get("options"))
+    except (RuntimeError, TypeError, OverflowError, ZeroDivisionError) as error:
+        sizes = f"the input {channels}x{height}x{width} and {network['classes']} classes"
+        reason = str(error).partition("\n")[0]
+        raise PackError(f"network '{network['name']}' cannot be built for {sizes}: {reason}") from error
 
 
 def fill(model: "nn.Module", packed: Packed) -> None:
@@ -42,19 +78,25 @@ def fill(model: "nn.Module", packed: Packed) -> None:
     An amenable file holds the pruned layers alone: biases and norm layers are reset, all else keeps its values.
     """
     from asni.networks import reset_biases_and_norms
-    from asni.pruning.layers import prunable
 
-    state, own = to_torch(packed.tensors), model.state_dict()
+    _require_same_layers(model, packed)
     complete = packed.mode != "amenable"
-    pruned = {} if complete else prunable(model, **_selection(packed))
-    needed = own if complete else {name: weight for name, weight in pruned.items() if weight.numel()}
-    missing = [name for name in needed if name not in state]
-    other = [name for name, tensor in state.items() if name not in own or own[name].shape != tensor.shape]
-    if missing or other:
-        raise PackError(f"the file does not match the network: they differ in {', '.join([*missing, *other][:5])}.")
-    model.load_state_dict(state, strict=complete)
+    model.load_state_dict(to_torch(packed.tensors), strict=complete)
     if not complete:
         reset_biases_and_norms(model)
+
+
+def _require_same_layers(model: "nn.Module", packed: Packed) -> None:
+    from asni.pruning.layers import prunable
+
+    own, held = model.state_dict(), packed.tensors
+    needed: Iterable[str] = own
+    if packed.mode == "amenable":
+        needed = [name for name, weight in prunable(model, **_selection(packed)).items() if weight.numel()]
+    missing = [name for name in needed if name not in held]
+    other = [name for name, tensor in held.items() if name not in own or own[name].shape != tensor.array.shape]
+    if missing or other:
+        raise PackError(f"the file does not match the network: they differ in {', '.join([*missing, *other][:5])}.")
 
 
 def _selection(packed: Packed) -> "Layers":
@@ -66,12 +108,12 @@ def _selection(packed: Packed) -> "Layers":
     return {} if recipe is None else checked(Recipe, recipe, "the recipe in the packed file").pruning.layers
 
 
-def recipe_of(path: str | Path, *, trust_code: bool = False) -> "Recipe":
+def recipe_of(path: str | Path, *, trust_code: bool = False, max_memory: int | None = None) -> "Recipe":
     """The recipe that the network of a file was trained with."""
     from asni.recipes import Recipe
     from asni.recipes.checking import checked
 
-    recipe = read(path).about.get("recipe")
+    recipe = read(path, max_memory=max_memory).about.get("recipe")
     if recipe is None:
         raise PackError(f"{path} holds no recipe. Name one: asni train RECIPE --from {path}")
     found = checked(Recipe, recipe, str(path))
@@ -79,13 +121,17 @@ def recipe_of(path: str | Path, *, trust_code: bool = False) -> "Recipe":
     return found
 
 
-def train_from(trainer: "Trainer", path: str | Path) -> "Run":
+def train_from(trainer: "Trainer", path: str | Path, *, max_memory: int | None = None) -> "Run":
     """Run a full training from the weights in a file, with its zeros kept at zero."""
     from asni.pruning.hold import Hold
 
-    packed = read(path)
-    model = trainer.network()
-    fill(model, packed)
+    path = Path(path)
+    packed = read(path, max_memory=max_memory)
+    recipe, data = trainer.recipe, trainer.dataset.info
+    network = {"name": recipe.network, "shape": data.shape, "classes": data.classes, "options": recipe.network_options}
+    with naming(path):
+        _require_fitting(packed, network, Memory(path, max_memory))
+        fill(model := trainer.network(), packed)
     checksum = f"{packed.content:08x}"
     stage = names.from_file_name(checksum)
     layers = trainer.recipe.pruning.layers

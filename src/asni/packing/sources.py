@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from asni.errors import PackError, UsageError
-from asni.packing.convert import from_torch, read_safetensors, read_state_dict
+from asni.packing.convert import from_torch
 from asni.packing.dtypes import Tensor
+from asni.packing.foreign import read_safetensors, read_state_dict
+from asni.packing.memory import WRITING, Memory
+from asni.packing.naming import naming
 from asni.runs import names
 
 _SECTIONS = ("training", "pruning", "lottery", "overrides")
@@ -22,13 +25,17 @@ class Source:
     about: dict[str, Any] = field(default_factory=dict)
 
 
-def read_source(path: Path, mode: str) -> Source:
+def read_source(path: Path, mode: str, max_memory: int | None = None) -> Source:
     """Read the weights at `path`; for an ASNI-II run, the amenable mode takes the initialisation it started from."""
     if path.is_dir():
-        return _read_run(path, mode)
-    if path.suffix == ".safetensors":
-        return Source(read_safetensors(path))
-    return Source(read_state_dict(path))
+        return _read_run(path, mode, max_memory)
+    return Source(_tensors(path, max_memory))
+
+
+def _tensors(path: Path, max_memory: int | None) -> dict[str, Tensor]:
+    with naming(path):
+        memory = Memory(path, max_memory, work=WRITING)
+        return (read_safetensors if path.suffix == ".safetensors" else read_state_dict)(path, memory)
 
 
 def from_model(model: object, mode: str) -> Source:
@@ -47,26 +54,33 @@ def from_model(model: object, mode: str) -> Source:
     return Source(from_torch(state))
 
 
-def _read_run(directory: Path, mode: str) -> Source:
+def _read_run(directory: Path, mode: str, max_memory: int | None) -> Source:
     from asni.runs import reading
 
     if not (directory / names.RESULT).exists():
         raise PackError(f"{directory} is not a finished run: it has no {names.RESULT}")
     recipe, result = reading.recipe(directory).model_dump(), reading.finite_result(directory)
     amenable_start = mode == "amenable" and result["stage"] == "asni-2"
-    tensors = read_safetensors(directory / (names.INITIAL if amenable_start else names.WEIGHTS))
+    tensors = _verified(directory / (names.INITIAL if amenable_start else names.WEIGHTS), max_memory)
     if mode == "amenable":
-        masks = _masks(directory, dense=not result["sparsity"])
+        masks = _masks(directory, max_memory, dense=not result["sparsity"])
         tensors = {name: tensor for name, tensor in tensors.items() if name in masks}
     metrics = {key: value for key, value in result.items() if key != "rounds"}
     about = {"recipe": _without_defaults(recipe), "metrics": metrics}
     return Source(tensors, _network(recipe, reading.own_data(directory)), about)
 
 
-def _masks(directory: Path, *, dense: bool) -> Mapping[str, Tensor]:
+def _masks(directory: Path, max_memory: int | None, *, dense: bool) -> Mapping[str, Tensor]:
     if dense:
         raise PackError(f"{directory} is a dense run: it has no mask, so it has no amenable initialisation")
-    return read_safetensors(directory / names.MASK)
+    return _verified(directory / names.MASK, max_memory)
+
+
+def _verified(path: Path, max_memory: int | None) -> dict[str, Tensor]:
+    from asni.runs import reading
+
+    reading.verify(path)
+    return _tensors(path, max_memory)
 
 
 def _network(recipe: Mapping[str, Any], own_data: Mapping[str, Any] | None) -> dict[str, Any]:

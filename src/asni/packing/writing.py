@@ -39,9 +39,6 @@ def write(path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[st
             sections.append(b"".join(varint(len(part)) + part for part in parts))
         entries.append(entry)
         content.add(entry, tensor)
-    # A reader limits its memory by the length of the file, so the file must be long enough.
-    missing = container.least_length(sum(entry.dense_bytes for entry in entries)) - sum(map(len, sections))
-    sections += [bytes(missing)] if missing > 0 else []
     header = {"mode": mode, "network": network, "tensors": [entry.to_json() for entry in entries]}
     container.write(path, header | {"about": bool(about), "content": content.value}, sections)
 

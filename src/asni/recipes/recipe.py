@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from asni.errors import UsageError
 from asni.pruning.schedules import Sigmoid
@@ -21,6 +21,23 @@ EXCLUSIVE = {
 """Pairs of overrides of which a variant has one: the later one replaces the other."""
 
 
+MOST_NAME_BYTES = 100
+MOST_DIRECTORY_BYTES = 255
+"""What file systems allow for the name of one directory."""
+
+
+def _named(name: str) -> str:
+    """A recipe's name chooses the directory of its runs, and may come from a file of somebody else."""
+    if not name or name.startswith(".") or "/" in name or "\\" in name or not name.isprintable():
+        raise ValueError(
+            f"{name[:MOST_NAME_BYTES]!r} cannot name a directory of runs: it must be printable characters without "
+            "slashes, and must not start with a dot"
+        )
+    if (size := len(name.encode())) > MOST_NAME_BYTES:
+        raise ValueError(f"{name[:20]!r}... has {size:,} bytes; at most {MOST_NAME_BYTES} are allowed")
+    return name
+
+
 def is_path(dataset: str) -> bool:
     """Whether a recipe's dataset is a file or a folder; a folder in the same directory is written with a "./"."""
     return not is_code(dataset) and ("/" in dataset or dataset.endswith(".npz"))
@@ -31,7 +48,7 @@ class Recipe(BaseModel):
 
     model_config = STRICT
 
-    name: str
+    name: Annotated[str, AfterValidator(_named)]
     title: str = ""
     dataset: str = Field(description="one of the paper's, a ./folder, a file.npz, or package.module:function")
     dataset_options: Options = {}
@@ -58,6 +75,11 @@ class Recipe(BaseModel):
             raise ValueError(
                 f"pruning: {given}, gamma = {self.gamma:g}: would prune {final:.1%} of the prunable weights; "
                 "the final sparsity must be above 0 % and below 100 %"
+            )
+        if (size := len(self.variant_name.encode())) > MOST_DIRECTORY_BYTES:
+            raise ValueError(
+                f"overrides: the directory of this variant would have a name of {size} bytes, more than the "
+                f"{MOST_DIRECTORY_BYTES} that file systems allow. Change fewer values, or write them into a recipe"
             )
         return self
 

@@ -129,7 +129,7 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
     stage, seed = _asked(directory, request, "stage", str), _asked(directory, request, "seed", int)
     result = _result(directory, stage, seed) if finished else _last(metrics)
     if finished:
-        warnings += _missing(directory, path, metrics, result)
+        warnings += _missing(path, metrics, result)
     else:
         done, epochs = len(metrics["epoch"]), recipe.training.epochs
         warnings.append(f"{path} is not finished: its results are those after {done} of {epochs} epochs")
@@ -202,14 +202,10 @@ def _result(directory: Path, stage: str, seed: int) -> dict[str, Any]:
     return found
 
 
-def _missing(
-    directory: Path, path: str, metrics: Mapping[str, npt.NDArray[np.float64]], result: Mapping[str, Any]
-) -> Iterator[str]:
+def _missing(path: str, metrics: Mapping[str, npt.NDArray[np.float64]], result: Mapping[str, Any]) -> Iterator[str]:
     """Warnings about what a finished run should have saved but lacks."""
     if (recorded := len(metrics["epoch"])) != result["epochs"]:
         yield f"{path} was trained for {result['epochs']} epochs, but its {names.METRICS} holds {recorded}"
-    if result["sparsity"] > 0 and not (directory / names.MASK).exists():
-        yield f"{path} is sparse but has no {names.MASK}: its nonzero weights are counted as surviving"
 
 
 def _last(metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:

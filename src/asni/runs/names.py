@@ -1,9 +1,10 @@
 """The files of a run, and the names of the trainings that a method consists of."""
 
+import re
+
 REQUEST = "request.json"
 ENVIRONMENT = "environment.json"
 METRICS = "metrics.jsonl"
-CHECKPOINT = "checkpoint.pt"
 INITIAL = "initial.safetensors"
 WEIGHTS = "weights.safetensors"
 MASK = "mask.safetensors"
@@ -18,6 +19,24 @@ SEARCH = "search.json"
 
 RUN_FILES = (REQUEST, ENVIRONMENT, METRICS, RESULT, INITIAL, WEIGHTS, MASK)
 """The files of a finished run; a dense run has no mask."""
+
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)\.pt")
+
+
+def checkpoint_name(epochs: int) -> str:
+    """The file that holds the state after this many epochs."""
+    return f"checkpoint-{epochs}.pt"
+
+
+def checkpoint_epochs(file: str) -> int | None:
+    """After how many epochs a checkpoint was written; None for other files."""
+    found = _CHECKPOINT.fullmatch(file)
+    return None if found is None else int(found[1])
+
+
+def is_of_a_run(file: str) -> bool:
+    """Whether a run writes a file of this name."""
+    return file in (*RUN_FILES, CENTROIDS, SEARCH) or checkpoint_epochs(file) is not None
 
 
 def round_name(method: str, number: int) -> str:

@@ -1,4 +1,8 @@
-"""Read and validate the files of a run; every error names the file."""
+"""Read and validate the files of a run; every error names the file.
+
+Every JSON object carries a checksum, and the result of a finished run the digests of all its other files. A file that
+does not match them is never used.
+"""
 
 import json
 import math
@@ -13,14 +17,17 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from asni.errors import AsniError
+from asni.errors import AsniError, DamagedError
 from asni.recipes import Recipe
 from asni.recipes.checking import checked
 from asni.runs import names
+from asni.runs.checksums import digest, opened
 
 Masks = Mapping[str, npt.NDArray[np.bool_]]
 
-RESULT = {"stage", "seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds"}
+NUMBERS = {"seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds"}
+RESULT = NUMBERS | {"stage", "rounds"}
+DIGESTS = "files"
 _LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 
 
@@ -53,7 +60,7 @@ def _network_order(name: str, dimensions: int) -> tuple[bool, list[tuple[int, st
 def masks(run: Path) -> Masks:
     """The masks by layer name; empty for a dense run, which has no mask file."""
     path = run / names.MASK
-    found = _tensors(path) if path.exists() else {}
+    found = _tensors(path) if path.exists() or names.MASK in digests(run) else {}
     for name, mask in found.items():
         if mask.dtype != np.bool_:
             raise AsniError(f"{path}: the mask of {name} holds {mask.dtype}, not booleans")
@@ -86,21 +93,20 @@ def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
 
 
 def result(run: Path) -> dict[str, Any]:
-    """The content of `result.json`; a number that is null or not finite is NaN.
+    """The content of `result.json` but for the digests; a number that is null or not finite is NaN.
 
-    `rounds` lists the trainings that led to it; earlier versions did not write it.
+    `rounds` lists the trainings that led to it.
     """
     path = run / names.RESULT
-    found = json_object(path)
+    found = {key: value for key, value in json_object(path).items() if key != DIGESTS}
     if missing := sorted(RESULT - found.keys()):
         raise AsniError(f"{path}: {', '.join(missing)} missing; the file is damaged, or from another version of asni")
     if not isinstance(found["stage"], str):
         raise AsniError(f"{path}: stage is {found['stage']!r}, not a string")
-    rounds = found.get("rounds", [])
+    rounds = found["rounds"]
     if not (isinstance(rounds, list) and all(isinstance(name, str) for name in rounds)):
         raise AsniError(f"{path}: rounds is {rounds!r}, not a list of names")
-    numbers = RESULT - {"stage"}
-    return {key: finite_or_nan(value, f"{path}: {key}") if key in numbers else value for key, value in found.items()}
+    return {key: finite_or_nan(value, f"{path}: {key}") if key in NUMBERS else value for key, value in found.items()}
 
 
 def finite_result(run: Path) -> dict[str, Any]:
@@ -137,6 +143,31 @@ def json_object(path: Path) -> dict[str, Any]:
     return _object(_text(path), str(path))
 
 
+def digests(run: Path) -> dict[str, str]:
+    """The SHA-256 of each file of a finished run except `result.json`; empty for an unfinished run."""
+    path = run / names.RESULT
+    if not path.exists():
+        return {}
+    found = json_object(path).get(DIGESTS)
+    if not isinstance(found, dict):
+        raise AsniError(f"{path}: {DIGESTS} is {found!r}, not the digests of the run's files")
+    return found
+
+
+def verify(path: Path) -> None:
+    """Raise an error if a finished run left this file with other content."""
+    if path.name == names.RESULT or not (known := digests(path.parent)):
+        return
+    if path.name not in known:
+        raise DamagedError(f"{path} was not written by this run, which lists its files in {names.RESULT}")
+    try:
+        found = digest(path)
+    except OSError as error:
+        raise AsniError(f"cannot read {path}: {error.strerror}") from error
+    if found != known[path.name]:
+        raise DamagedError(f"{path} is not as the run left it: its content does not match the digest in {names.RESULT}")
+
+
 def _metrics_row(where: str, line: str, first_epoch: float) -> dict[str, float]:
     row = {key: finite_or_nan(value, f"{where}: {key}") for key, value in _object(line, where).items()}
     epoch = row.get("epoch", math.nan)
@@ -159,10 +190,11 @@ def _object(line: str, where: str) -> dict[str, Any]:
         raise AsniError(f"{where}: invalid JSON ({error}); the file is damaged or truncated") from error
     if not isinstance(found, dict):
         raise AsniError(f"{where}: not a JSON object")
-    return found
+    return opened(found, where)
 
 
 def _text(path: Path) -> str:
+    verify(path)
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -171,6 +203,7 @@ def _text(path: Path) -> str:
 
 def _tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Read with NumPy, so that figures and reports do not load torch."""
+    verify(path)
     try:
         return load_file(path)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:

@@ -13,9 +13,18 @@ from filelock import FileLock, Timeout
 
 from asni import datasets
 from asni.errors import AsniError
-from asni.files import make_directory, read_tensors, write_atomically, write_json, write_tensors, write_text
+from asni.files import (
+    TEMPORARY,
+    make_directory,
+    read_tensors,
+    write_atomically,
+    write_json,
+    write_tensors,
+    write_text,
+)
 from asni.recipes import Recipe
-from asni.runs import names, reading
+from asni.runs import checkpoints, names, reading
+from asni.runs.checksums import digest, sealed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,94 +90,158 @@ class Run:
         except OSError as error:
             raise AsniError(f"cannot write to {self.directory}: {error.strerror}. Choose another --out.") from error
         try:
+            self._sweep()
             yield
         finally:
             lock.release()
 
+    def _sweep(self) -> None:
+        """Remove what killed processes had begun to write."""
+        for path in self.directory.iterdir():
+            if (found := TEMPORARY.fullmatch(path.name)) and names.is_of_a_run(found["file"]):
+                path.unlink(missing_ok=True)
+
     @property
     def finished(self) -> bool:
         """Whether the run is finished; a different request or a damaged result in its directory is an error."""
-        path = self.directory / names.REQUEST
-        if path.exists():
-            earlier = self._earlier_request()
-            if differences := _differences({key: earlier.get(key) for key in self.request}, self.request):
-                raise AsniError(
-                    f"{self.directory} holds a different run: {'; '.join(differences)}. "
-                    "Choose another --out, or remove that directory."
-                )
+        if not (self.directory / names.REQUEST).exists():
+            self._require_empty()
+            return False
+        earlier = self._earlier_request()
+        if differences := _differences({key: earlier.get(key) for key in self.request}, self.request):
+            raise AsniError(
+                f"{self.directory} holds a different run: {'; '.join(differences)}. "
+                "Choose another --out, or remove that directory."
+            )
         # Read here, so that a damaged result is reported before hours of training, not after.
         return (self.directory / names.RESULT).exists() and bool(self.result)
 
-    def _earlier_request(self) -> dict[str, Any]:
-        """The request on disk, with the defaults of what earlier versions did not write."""
-        try:
-            request = reading.json_object(self.directory / names.REQUEST)
-            recipe = reading.recipe(self.directory).model_dump()
-        except AsniError as error:
-            raise AsniError(f"{error}. Remove its directory to train again.") from error
-        return {"method": request.get("stage"), "settings": {}, **request, "recipe": recipe}
+    def _require_empty(self) -> None:
+        """Without a request, nothing says which run the other files belong to."""
+        files = sorted(path.name for path in self.directory.iterdir()) if self.directory.is_dir() else []
+        if others := [name for name in files if names.is_of_a_run(name)]:
+            raise AsniError(
+                f"{self.directory} has lost its {names.REQUEST}, so it is unknown which run wrote its "
+                f"{', '.join(others)}. Remove that directory to train again."
+            )
 
-    @property
-    def checkpoint(self) -> Path:
-        return self.directory / names.CHECKPOINT
+    def _earlier_request(self) -> dict[str, Any]:
+        """The request on disk; its recipe with the defaults of settings that came later."""
+        with _advice():
+            request = reading.json_object(self.directory / names.REQUEST)
+            return {**request, "recipe": reading.recipe(self.directory).model_dump()}
+
+    def require_sound(self) -> None:
+        """Raise an error if a file of the finished run has changed; one that was removed is missed when it is read."""
+        with _advice():
+            for name in reading.digests(self.directory):
+                if (self.directory / name).exists():
+                    reading.verify(self.directory / name)
 
     @property
     def result(self) -> dict[str, Any]:
-        """The content of `result.json`; every number is finite."""
-        try:
+        """The content of `result.json` but for the digests; every number is finite."""
+        with _advice():
             return reading.finite_result(self.directory)
-        except AsniError as error:
-            raise AsniError(f"{error}. Remove its directory to train again.") from error
 
     @property
     def initial(self) -> "dict[str, Tensor]":
         """The values that the training started from."""
-        return read_tensors(self.directory / names.INITIAL)
+        return self._tensors(names.INITIAL)
 
     @property
     def weights(self) -> "dict[str, Tensor]":
         """The values that the training ended with."""
-        return read_tensors(self.directory / names.WEIGHTS)
+        return self._tensors(names.WEIGHTS)
 
     @property
     def masks(self) -> "dict[str, Tensor]":
         """The masks at the end of the training."""
-        return read_tensors(self.directory / names.MASK)
+        return self._tensors(names.MASK)
+
+    def _tensors(self, name: str) -> "dict[str, Tensor]":
+        with _advice():
+            reading.verify(self.directory / name)
+            return read_tensors(self.directory / name)
 
     def start(
         self, environment: Mapping[str, Any], initial: "Mapping[str, Tensor]", notes: Mapping[str, object]
-    ) -> None:
-        """Write the files that are known before the first step; `notes` are method-specific JSON files, by name."""
-        write_json(self.directory / names.REQUEST, self.request)
-        self._write_notes(notes)
-        write_json(self.directory / names.ENVIRONMENT, environment)
-        write_tensors(self.directory / names.INITIAL, initial)
+    ) -> dict[str, str]:
+        """Write the files that are known before the first step, and return their digests.
 
-    def write_metrics(self, entries: list[dict[str, Any]]) -> None:
-        write_text(self.directory / names.METRICS, "".join(f"{json.dumps(entry)}\n" for entry in entries))
+        `notes` are method-specific JSON files, by name.
+        """
+        self._write_texts({names.REQUEST: sealed(self.request), **notes, names.ENVIRONMENT: sealed(environment)})
+        write_tensors(self.directory / names.INITIAL, initial)
+        return self._digests(names.REQUEST, *notes, names.ENVIRONMENT, names.INITIAL)
+
+    def changed(self, written: Mapping[str, str]) -> list[str]:
+        """The files that are missing or whose content does not have the digest with which it was written."""
+        return [
+            name
+            for name, expected in written.items()
+            if not (self.directory / name).is_file() or digest(self.directory / name) != expected
+        ]
+
+    def checkpoint(self) -> tuple[dict[str, Any] | None, list[str]]:
+        """The newest sound checkpoint of this run, and what is wrong with newer ones."""
+        request = self.directory / names.REQUEST
+        return checkpoints.newest(self.directory, digest(request)) if request.exists() else (None, [])
+
+    def save(self, metrics: list[dict[str, Any]], state: Mapping[str, Any]) -> None:
+        """Write a checkpoint, and the metrics of all finished epochs."""
+        checkpoints.save(self.directory, len(metrics), state)
+        self._write_metrics(metrics)
+
+    def _write_metrics(self, entries: list[dict[str, Any]]) -> None:
+        write_text(self.directory / names.METRICS, "".join(f"{json.dumps(sealed(entry))}\n" for entry in entries))
 
     def finish(
-        self, weights: "Mapping[str, Tensor]", masks: "Mapping[str, Tensor] | None", result: Mapping[str, Any]
+        self,
+        written: Mapping[str, str],
+        metrics: list[dict[str, Any]],
+        weights: "Mapping[str, Tensor]",
+        masks: "Mapping[str, Tensor] | None",
+        result: Mapping[str, Any],
     ) -> None:
+        """Write what the training ended with; `written` are the digests of `start`."""
+        self._write_metrics(metrics)
         write_tensors(self.directory / names.WEIGHTS, weights)
         if masks is not None:
             write_tensors(self.directory / names.MASK, masks)
-        write_json(self.directory / names.RESULT, result)
+        ended = [names.METRICS, names.WEIGHTS, *([] if masks is None else [names.MASK])]
+        self._write_result(result, {**written, **self._digests(*ended)})
         # No longer needed: the run is finished.
-        self.checkpoint.unlink(missing_ok=True)
+        for checkpoint in checkpoints.found(self.directory).values():
+            checkpoint.unlink(missing_ok=True)
 
     def copy(self, other: "Run", result: Mapping[str, Any], notes: Mapping[str, object]) -> None:
         """Copy the files of another run, except its request and result, which are this run's own."""
-        write_json(self.directory / names.REQUEST, self.request)
-        self._write_notes(notes)
-        for name in names.RUN_FILES:
-            if name not in (names.REQUEST, names.RESULT):
-                write_atomically(self.directory / name, partial(shutil.copyfile, other.directory / name))
-        write_json(self.directory / names.RESULT, result)
+        own = {names.REQUEST: sealed(self.request), **notes}
+        self._write_texts(own)
+        copied = {name: known for name, known in reading.digests(other.directory).items() if name not in own}
+        for name in copied:
+            reading.verify(other.directory / name)
+            write_atomically(self.directory / name, partial(shutil.copyfile, other.directory / name))
+        self._write_result(result, {**copied, **self._digests(*own)})
 
-    def _write_notes(self, notes: Mapping[str, object]) -> None:
-        for name, content in notes.items():
+    def _write_texts(self, texts: Mapping[str, object]) -> None:
+        for name, content in texts.items():
             write_json(self.directory / name, content)
+
+    def _write_result(self, result: Mapping[str, Any], digests: Mapping[str, str]) -> None:
+        write_json(self.directory / names.RESULT, sealed({**result, reading.DIGESTS: digests}))
+
+    def _digests(self, *files: str) -> dict[str, str]:
+        return {name: digest(self.directory / name) for name in files}
+
+
+@contextmanager
+def _advice() -> Iterator[None]:
+    try:
+        yield
+    except AsniError as error:
+        raise type(error)(f"{str(error).rstrip('.')}. Remove its directory to train again.") from error
 
 
 def _differences(earlier: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from asni.errors import AsniError, UsageError, unknown
+from asni.errors import UsageError, unknown
 from asni.methods import METHODS, TASKS
 from asni.studies.study import PlannedRun, Study, over_seeds
 from asni.studies.tables import Column, Table, hundredths, rounded, signed, tenths
@@ -58,7 +58,7 @@ def rows(study: Study) -> list[dict[str, Any]]:
 
 def _row(planned: PlannedRun) -> dict[str, Any]:
     result = planned.run.result
-    rounds = [planned.experiment.run(stage).result for stage in _stages(planned)]
+    rounds = [planned.experiment.run(stage).result for stage in result["rounds"]]
     return {
         "recipe": planned.experiment.recipe.variant_name,
         "method": planned.method.name,
@@ -70,19 +70,6 @@ def _row(planned: PlannedRun) -> dict[str, Any]:
         "paper_imagenet": planned.method.imagenet,
         "directory": str(planned.run.directory),
     }
-
-
-def _stages(planned: PlannedRun) -> list[str]:
-    """The trainings that led to a run; earlier versions did not record them."""
-    if planned.method.trainings == 1:
-        return [planned.method.name]
-    stages: list[str] | None = planned.run.result.get("rounds")
-    if stages is None:
-        raise AsniError(
-            f"{planned.run.directory} is from an earlier version, which did not record what trainings led to it. "
-            "Remove that directory to train again."
-        )
-    return stages
 
 
 def table(study: Study) -> Table:

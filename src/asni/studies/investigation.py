@@ -1,8 +1,10 @@
 """One seed of one recipe, as in the paper's Table 2: dense, ASNI-I, ASNI-II and the original initialisation."""
 
-import tempfile
+import shutil
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from asni.runs.run import Run
 from asni.studies.study import Study
@@ -30,11 +32,16 @@ def row(run: Run) -> dict[str, Any]:
 
 def draw_figures(home: Path) -> Path:
     """Draw the figures of an investigation unless they exist; returns their directory."""
-    figures = home / "figures"
-    if not figures.exists():
-        from asni.figures import investigation
+    figures, unfinished = home / "figures", home / ".figures"
+    if figures.exists():
+        return figures
+    with FileLock(home / ".figures.lock"):
+        # Another process may have drawn them in between.
+        if not figures.exists():
+            from asni.figures import investigation
 
-        with tempfile.TemporaryDirectory(dir=home, prefix=".figures-") as unfinished:
-            investigation(home, Path(unfinished) / "figures")
-            (Path(unfinished) / "figures").rename(figures)
+            # A killed process may have left some of them.
+            shutil.rmtree(unfinished, ignore_errors=True)
+            investigation(home, unfinished)
+            unfinished.rename(figures)
     return figures

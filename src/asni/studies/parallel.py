@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from asni.errors import StoppedError, UsageError
-from asni.files import write_text
+from asni.files import make_directory
 from asni.studies.executors import Failures, blocked_by
 from asni.studies.overview import Overview
 from asni.studies.study import PlannedRun
@@ -107,7 +107,7 @@ def start(planned: PlannedRun, device: str, threads: int | None = None) -> "subp
     environment = dict(os.environ)
     if threads is not None:
         environment.setdefault("OMP_NUM_THREADS", str(threads))
-    write_text(planned.log, "")
+    make_directory(planned.log.parent)
     with planned.log.open("wb") as log:
         # -P: do not import modules from the current directory.
         return subprocess.Popen(

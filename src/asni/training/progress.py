@@ -32,7 +32,7 @@ class Progress:
     def training(self, stage: str, epochs: int, steps: int, done: int) -> Iterator[Bar]:
         """The bar of one round of training up to epoch `epochs`; `done` of its `steps` were trained earlier."""
         if done:
-            self.console.print(f"{stage}: resuming after step {done:,} of {steps:,}", highlight=False)
+            self.note(stage, f"resuming after step {done:,} of {steps:,}")
         if not self.console.is_terminal:
             yield PlainLines(self.console, stage, epochs)
             return
@@ -47,7 +47,11 @@ class Progress:
             yield TerminalBar(bars, bars.add_task(stage, total=steps, completed=done, note=""), epochs)
 
     def already_done(self, stage: str, directory: Path) -> None:
-        self.console.print(f"{stage}: already done, in {directory}", soft_wrap=True, highlight=False)
+        self.note(stage, f"already done, in {directory}")
+
+    def note(self, stage: str, text: str) -> None:
+        """Print a line about a training."""
+        self.console.print(f"{stage}: {text}", soft_wrap=True, highlight=False, markup=False)
 
     @contextmanager
     def warnings(self, stage: str) -> Iterator[None]:
@@ -55,7 +59,7 @@ class Progress:
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, SparsityWarning):
-                self.console.print(f"{stage}: {message}", soft_wrap=True, highlight=False, markup=False)
+                self.note(stage, str(message))
             else:
                 elsewhere(message, category, *where, **more)
 

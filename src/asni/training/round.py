@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from asni.errors import AsniError, StoppedError
-from asni.files import read_checkpoint, write_checkpoint
 from asni.pruning.masks import weight_count
 from asni.pruning.pruner import Pruner
 from asni.recipes import lr_at
+from asni.runs import names
 from asni.runs.run import Run
 from asni.training.environment import environment
 from asni.training.evaluation import TEST_BATCH, count_correct
@@ -24,6 +24,9 @@ from asni.training.progress import Bar
 
 if TYPE_CHECKING:
     from asni.training.trainer import Trainer
+
+_MAY_DIFFER = {names.ENVIRONMENT}
+"""A run may resume on another machine."""
 
 MakePruner = Callable[[nn.Module, torch.optim.Optimizer], Pruner | None]
 """Makes a method's pruner for one round, or None for a dense one."""
@@ -52,6 +55,7 @@ class Round:
         self.initial = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
         self.pruner = make_pruner(self.module, self.raw_optimizer)
         self.metrics: list[dict[str, Any]] = []
+        self.written: dict[str, str] = {}
 
     def train(self) -> None:
         per_epoch = self.trainer.steps_per_epoch
@@ -119,6 +123,7 @@ class Round:
         means = cast(Tensor, self.fabric.all_reduce(torch.stack(losses)))
         with fail_together(self.fabric):
             self._require_finite(means, epoch)
+            self._require_finite_weights(epoch)
         return means
 
     def _count_skipped_step(self, done: int) -> None:
@@ -130,11 +135,24 @@ class Round:
     def _require_finite(self, losses: Tensor, epoch: int) -> None:
         bad = torch.nonzero(~torch.isfinite(losses))
         if len(bad):
-            kept = f" The checkpoint of the previous epoch is kept in {self.run.directory}." if self.metrics else ""
             raise AsniError(
                 f"the loss of {self.stage} is {float(losses[int(bad[0])])} in epoch {epoch + 1}, step "
-                f"{int(bad[0]) + 1}.{kept} Try a lower learning rate (--lr)."
+                f"{int(bad[0]) + 1}.{self._kept()} Try a lower learning rate (--lr)."
             )
+
+    def _require_finite_weights(self, epoch: int) -> None:
+        """The loss is that before a step, so it does not show that the last step of an epoch diverged."""
+        broken = [name for name, weight in self.module.named_parameters() if not torch.isfinite(weight).all()]
+        # A buffer may hold infinity on purpose, as an attention mask does.
+        broken += [name for name, buffer in self.module.named_buffers() if torch.isnan(buffer).any()]
+        if broken:
+            raise AsniError(
+                f"{broken[0]} of {self.stage} holds NaN or infinity after epoch {epoch + 1}.{self._kept()} "
+                "Try a lower learning rate (--lr)."
+            )
+
+    def _kept(self) -> str:
+        return f" The checkpoint of the previous epoch is kept in {self.run.directory}." if self.metrics else ""
 
     def _accuracy(self) -> float:
         """The percentage of test images that are classified correctly, over all processes."""
@@ -167,10 +185,8 @@ class Round:
         checkpoint = None
         with fail_together(self.fabric):
             if self.fabric.is_global_zero:
-                if self.run.checkpoint.exists():
-                    checkpoint = read_checkpoint(self.run.checkpoint)
-                else:
-                    self.run.start(environment(), self.initial, self.notes)
+                checkpoint = self._checkpoint()
+                self._write_start(checkpoint)
         checkpoint = self.fabric.broadcast(checkpoint)
         if checkpoint is None:
             return
@@ -179,8 +195,34 @@ class Round:
         except Exception as error:
             # A checkpoint of another program or version can raise almost anything.
             raise AsniError(
-                f"{self.run.checkpoint} does not match this training. Remove it to train from scratch."
+                f"the checkpoint in {self.run.directory} does not match this training. "
+                "Remove that directory to train again."
             ) from error
+
+    def _checkpoint(self) -> dict[str, Any] | None:
+        """The newest sound checkpoint; the user is told of newer ones that are not."""
+        checkpoint, wrong = self.run.checkpoint()
+        for what in wrong:
+            self.trainer.progress.note(self.stage, f"{what}; it is not used")
+        if wrong and checkpoint is None:
+            self.trainer.progress.note(self.stage, "training from the beginning")
+        return checkpoint
+
+    def _write_start(self, checkpoint: Mapping[str, Any] | None) -> None:
+        """Write the first files of the run, unless they are as they were when the checkpoint was written."""
+        earlier = {} if checkpoint is None else checkpoint["files"]
+        changed = self.run.changed(earlier)
+        if earlier and not changed:
+            self.written = earlier
+            return
+        if changed:
+            self.trainer.progress.note(self.stage, f"{', '.join(changed)} damaged or missing; written again")
+        self.written = self.run.start(environment(), self.initial, self.notes)
+        if earlier and (other := {name for name in earlier if earlier[name] != self.written.get(name)} - _MAY_DIFFER):
+            raise AsniError(
+                f"{self.run.directory} was started with another {', '.join(sorted(other))}. "
+                "Remove that directory to train again."
+            )
 
     def _load(self, checkpoint: Mapping[str, Any]) -> None:
         self.metrics = list(checkpoint["metrics"])
@@ -191,17 +233,26 @@ class Round:
             self.pruner.load_state_dict(checkpoint["pruner"])
 
     def _save(self) -> None:
+        self._require_in_place()
         state = {
+            "files": self.written,
             "metrics": self.metrics,
             "model": self.module.state_dict(),
             "optimizer": self.raw_optimizer.state_dict(),
             "precision": self.fabric.strategy.precision.state_dict(),
             "pruner": None if self.pruner is None else self.pruner.state_dict(),
         }
-        write_checkpoint(self.run.checkpoint, state)
-        self.run.write_metrics(self.metrics)
+        self.run.save(self.metrics, state)
+
+    def _require_in_place(self) -> None:
+        if changed := self.run.changed(self.written):
+            raise AsniError(
+                f"{self.run.directory} changed during the training: {', '.join(changed)} removed or overwritten. "
+                "Run the same command again."
+            )
 
     def _finish(self) -> None:
+        self._require_in_place()
         masks = None
         if self.pruner is not None:
             masks = self.pruner.masks
@@ -216,8 +267,7 @@ class Round:
             **{key: last[key] for key in ("accuracy", "nonzeros", "sparsity", "total_sparsity")},
             "seconds": sum(entry["seconds"] for entry in self.metrics),
         }
-        self.run.write_metrics(self.metrics)
-        self.run.finish(self.module.state_dict(), masks, result)
+        self.run.finish(self.written, self.metrics, self.module.state_dict(), masks, result)
 
 
 def train_step(

@@ -120,6 +120,8 @@ class Trainer:
                     until_done.enter_context(run.locked(wait=self.wait))
                     # Another process may have finished it in between.
                     finished = run.finished
+                if finished:
+                    run.require_sound()
             if not self.fabric.broadcast(finished):
                 with self.progress.warnings(stage):
                     Round(self, run, stage, make_pruner, start, steps or self.steps, notes or {}).train()

@@ -1,0 +1,28 @@
+"""What a file holds cannot take over the terminal that it is shown on."""
+
+import pytest
+
+from asni.cli.output import print_table, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
+        ("back\rspace\x08\x7f", r"back\rspace\x08\x7f"),
+        ("abc\u202efed", r"abc\u202efed"),
+        ("a\udc80b", r"a\udc80b"),
+        ("\x9b31m", r"\x9b31m"),
+        ("two\nlines, réseau 网", "two\nlines, réseau 网"),
+    ],
+)
+def test_control_characters_are_shown_and_not_obeyed(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_a_name_in_a_table_is_one_line_without_escape_sequences(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["layer", "size"], [["a\nfake  1\x1b[2J", "2"]])
+    assert capsys.readouterr().out.splitlines() == [
+        "layer              size",
+        r"a\nfake  1\x1b[2J     2",
+    ]
