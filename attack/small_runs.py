@@ -21,7 +21,7 @@ HOME = Path(OUT, VARIANT, "seed-0")
 OTHER_HOME = Path(OUT, VARIANT, "seed-1")
 METHODS = ("dense", "asni-1", "asni-2")
 
-_OWN_TO_EACH_RUN = {"seconds", "directory"}
+_OWN_TO_EACH_RUN = {"seconds", "directory", "checksum"}
 _RESULT = ("stage", "rounds", "seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity", "total_sparsity")
 
 
