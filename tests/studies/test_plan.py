@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from asni.errors import UsageError
@@ -62,6 +62,9 @@ NUMBERS = EXTREMES | st.floats(0, 1) | st.floats(0, 1e15)
     epochs=st.sampled_from([None, 1, 2, 3, 50]),
     sparsity=st.none() | NUMBERS,
 )
+@example("digits-fc", {"beta": 1.0, "gamma": 5e-324}, None, None)
+@example("digits-fc", {"gamma": 1e308}, None, None)
+@example("digits-fc", {"beta": 1.0, "gamma": 1e-12}, 50, 0.9)
 def test_every_number_of_a_plan_is_finite(
     name: str, changes: dict[str, float], epochs: int | None, sparsity: float | None
 ) -> None:
