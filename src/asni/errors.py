@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 MOST_LISTED = 40
+MOST_QUOTED = 200
 
 
 class AsniError(Exception):
@@ -34,6 +35,17 @@ class SparsityWarning(UserWarning):
     """Something that would otherwise go wrong silently: a layer that dies, a target that is missed, lost masks."""
 
 
+def shown(text: object) -> str:
+    """Text from a file or an argument, as it may stand in a message: one line, and never endless.
+
+    >>> print(shown("data/cats"), shown("cats\\nasni: done"), len(shown("x" * 10**6)))
+    data/cats 'cats\\nasni: done' 203
+    """
+    whole = str(text)
+    start = whole[:MOST_QUOTED]
+    return (start if start.isprintable() else repr(start)) + "..." * (len(whole) > MOST_QUOTED)
+
+
 def unknown(kind: str, given: str, known: Iterable[str]) -> UsageError:
     """An error that suggests the nearest known name.
 
@@ -41,7 +53,8 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> UsageError:
     no recipe 'mnist-cf'; did you mean 'mnist-fc'? (known: digits-fc, mnist-fc)
     """
     names = sorted(known)
-    listed = ", ".join(names[:MOST_LISTED]) + (f" and {len(names) - MOST_LISTED} more" * (len(names) > MOST_LISTED))
+    more = f" and {len(names) - MOST_LISTED} more" * (len(names) > MOST_LISTED)
+    listed = ", ".join(map(shown, names[:MOST_LISTED])) + more
     near = [name for name in names if given and name.startswith(given)] or get_close_matches(given, names, 1, 0.5)
-    hint = f"; did you mean '{near[0]}'?" if near else "."
-    return UsageError(f"no {kind} '{given}'{hint} (known: {listed})")
+    hint = f"; did you mean {near[0][:MOST_QUOTED]!r}?" if near else "."
+    return UsageError(f"no {kind} {given[:MOST_QUOTED]!r}{hint} (known: {listed})")

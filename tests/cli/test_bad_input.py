@@ -42,6 +42,22 @@ def for_larger_images(shape, classes):
         ("--sparsity", "1", "sparsity = 1.0"),
         ("--sparsity", "120", "sparsity = 120.0"),
         ("--sparsity", "nan", "sparsity = nan"),
+        ("--sparsity", "0.99999999", "leaves 0 of the 50,200 prunable weights"),
+        ("--sparsity", "0.99999", "leaves 1 of the 50,200 prunable weights, too few for 3 layers"),
+        ("--epochs", "1000000000", "epochs = 1000000000"),
+        ("--epochs", 5000 * "9", "--epochs"),
+        ("--steps-per-epoch", "1000000000", "steps_per_epoch = 1000000000"),
+        ("--steps-per-epoch", "10000000", "steps_per_epoch = 10,000,000 times batch_size"),
+        ("--batch-size", 400 * "9", "batch_size = 999"),
+        ("--scale", "1e300", "training.epochs = 300000"),
+        ("--lr", "inf", "lr = inf"),
+        ("--beta", "1e308", "beta = 1e+308"),
+        ("--gamma", "5e-324", "gamma = 5e-324"),
+        ("--gamma", "1e308", "gamma = 1e+308"),
+        ("--gamma", "-0.0", "gamma = -0.0"),
+        ("--alpha", "1e308", "alpha = 1e+308"),
+        ("--alpha", "5e-324", "would prune 0.0%"),
+        ("--least", "inf", "least = inf"),
     ],
 )
 def test_a_number_out_of_range(
@@ -95,6 +111,15 @@ def test_a_file_where_the_runs_should_go(command: Command, tmp_path: Path, comma
     [
         (["compare", "digits-fc", "--seed", "1", "--seeds", "5"], "--seed and --seeds"),
         (["compare", "digits-fc", "--seed", str(2**32)], "4294967295"),
+        (["train", "digits-fc", "--seed", str(2**64)], "4294967295"),
+        (["train", "digits-fc", "--seed", "-1"], "--seed"),
+        (["train", "digits-fc", "--devices", "100000"], "--devices"),
+        (["compare", "digits-fc", "--devices", str(10**21)], "--devices"),
+        (["compare", "digits-fc", "--seeds", str(10**12)], "10000"),
+        (["reproduce", "1", "--seeds", str(10**12)], "10000"),
+        (["compare", "digits-fc", "--jobs", str(10**30)], "10000"),
+        (["compare", "digits-fc", "--slurm-time", str(10**30)], "--slurm-time"),
+        (["reproduce", 6000 * "1"], "no row or recipe '111"),
         (["compare", "digits-fc", "--slurm-partition", "gpu"], "--executor slurm"),
         (["investigate", "digits-fc", "--slurm-time", "5"], "--executor slurm"),
         (["train", "--from", "net.asni", "--score", "lamp"], "--score"),
@@ -115,3 +140,23 @@ def test_options_that_contradict_each_other(command: Command, tmp_path: Path, ar
     assert answer.status == 2
     assert said in answer.err
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_plan_of_the_longest_training_is_a_table_of_a_thousand_rows(command: Command) -> None:
+    lines = command("plan", "digits-fc", "--epochs", "100000").out.splitlines()
+    rows = [line.split() for line in lines[6:-2]]
+    assert len(rows) == 1000
+    assert (rows[0][0], rows[-1][0]) == ("100", "100,000")
+    assert rows[-1][-1] == "2,920"
+
+
+def test_what_a_recipe_is_called_cannot_fake_a_line_of_output(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own\nasni: done\x1b[2J.toml").write_text(RECIPE.format(network="fc"))
+    for name in ("own\nasni: done\x1b[2J.toml", "gone\nasni: done\x1b[2J.toml", "gone\nasni: done\x1b[2J"):
+        answer = command("plan", name)
+        assert answer.status == 2
+        assert answer.err.count("\n") == 1
+        assert answer.err.rstrip("\n").isprintable()

@@ -119,3 +119,15 @@ def test_other_images_under_the_right_names_are_not_cifar10(tmp_path: Path, monk
         (tmp_path / "mine" / name).write_bytes(data)
     with pytest.raises(AsniError, match=r"cifar10 \(SHA-256"):
         get("cifar10", tmp_path / "mine")
+
+
+def test_a_memo_larger_than_the_pickle_takes_no_memory() -> None:
+    with pytest.raises(AsniError, match=r"batch is not a batch .*memo"):
+        read_pickle("batch", b"\x80\x02]r\x00\x00\x00\x10.")
+
+
+def test_a_picture_of_more_rows_than_images_is_not_decoded() -> None:
+    data = io.BytesIO()
+    Image.new("RGB", (1024, 10_001)).save(data, "PNG")
+    with pytest.raises(AsniError, match=r"batch has 10,001 rows, more than 10,000"):
+        read_picture("batch", data.getvalue())

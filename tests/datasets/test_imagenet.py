@@ -1,7 +1,9 @@
+import json
 import logging
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +44,70 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             jpeg(tmp_path / "mine" / "train" / name / f"{name}_{number}.JPEG", 60 + 60 * label + number)
         jpeg(tmp_path / "mine" / "val" / name / f"ILSVRC2012_val_{label}.JPEG", 60 + 60 * label)
     return tmp_path / "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("map_clsloc.txt", "", r"map_clsloc\.txt numbers no classes"),
+        ("map_clsloc.txt", f"n01440764 {5000 * '9'} tench\n", r"map_clsloc\.txt numbers no classes"),
+        (TRUTH, f"{5000 * '9'}\n1\n1\n", rf"{TRUTH}, line 1: label 9{{200}}\.\.\. is out of range"),
+        (TRUTH, "\x1b[2J\n1\n1\n", rf"{TRUTH}, line 1: label '\\x1b\[2J' is out of range"),
+        ("LOC_val_solution.csv", "a,b\n" + "".join(f"ILSVRC2012_val_{n:08},\x1b[2J 1\n" for n in (1, 2, 3)), r"'\\x1b"),
+    ],
+)
+def test_label_files_of_anything_are_refused_by_name(folder: Path, name: str, content: str, message: str) -> None:
+    flatten(folder)
+    (folder / TRUTH).write_text("3\n2\n1\n")
+    (folder / name).write_text(content)
+    with pytest.raises(AsniError, match=message) as refusal:
+        get("imagenet", folder)
+    assert str(refusal.value).isprintable()
+
+
+def test_a_label_file_without_end_is_not_read(folder: Path) -> None:
+    flatten(folder)
+    (folder / TRUTH).touch()
+    os.truncate(folder / TRUTH, 1 << 40)
+    with pytest.raises(AsniError, match=rf"{TRUTH} \(it has 1,099,511,627,776 bytes, more than"):
+        get("imagenet", folder)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        os.mkfifo,
+        lambda path: path.symlink_to("/dev/zero"),
+        lambda path: path.write_text(100_000 * "["),
+        lambda path: path.write_text(5000 * "9"),
+        lambda path: path.write_text('{"folder": 3, "train": {"a": 5}, "val": {"a": 5}}'),
+        lambda path: path.write_text('{"folder": null, "train": [], "val": {}, "stamps": {}}'),
+    ],
+)
+def test_a_cache_of_anything_is_as_good_as_none(folder: Path, tmp_path: Path, write: Callable[[Path], object]) -> None:
+    (tmp_path / "cache" / "imagenet").mkdir(parents=True)
+    write(tmp_path / "cache" / "imagenet" / "index.json")
+    assert ImageNet(folder).info.classes == 3
+    write(tmp_path / "cache" / "imagenet" / "location.json")
+    with pytest.raises(AsniError, match="ImageNet was not found"):
+        get("imagenet")
+
+
+def test_an_index_whose_splits_differ_is_made_again(folder: Path, tmp_path: Path) -> None:
+    index = tmp_path / "cache" / "imagenet" / "index.json"
+    ImageNet(folder)
+    content = json.loads(index.read_text())
+    del content["val"][CLASSES[0]]
+    index.write_text(json.dumps(content))
+    assert ImageNet(folder).info == Info((3, 224, 224), 3, 12, 3)
+
+
+def test_a_picture_that_is_a_fifo_is_not_opened(folder: Path) -> None:
+    (picture,) = (folder / "val" / CLASSES[0]).iterdir()
+    picture.unlink()
+    os.mkfifo(picture)
+    with pytest.raises(AsniError, match=rf"{picture.name} .*\(it is a FIFO, not a file\)"):
+        list(ImageNet(folder, workers=0).test_batches(2))
 
 
 def epoch(dataset: ImageNet, **changed: int) -> list[tuple[Tensor, Tensor]]:

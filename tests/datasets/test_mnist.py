@@ -28,6 +28,8 @@ def test_an_idx_file_of_images_keeps_its_shape() -> None:
         idx(2, content=b"a"),
         idx(2, content=b"abc"),
         idx(2**31, 2**31, 2**31, content=b"a"),
+        idx(0, 2**32 - 1, 2**32 - 1, content=b""),
+        idx(*65 * [1], content=b"a"),
         b"\0\0\x08\xff\0\0",
     ],
 )

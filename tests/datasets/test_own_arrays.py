@@ -1,5 +1,8 @@
 """Arrays of a user's own, in an .npz file."""
 
+import os
+import tracemalloc
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,3 +156,89 @@ def test_a_file_takes_no_options(tmp_path: Path) -> None:
 def test_there_is_nothing_to_fetch(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="your own data"):
         get(str(save_npz(tmp_path / "own.npz")))
+
+
+def npy(shape: str, dtype: str, content: bytes = b"") -> bytes:
+    """A NumPy array in a file whose header says anything."""
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + content
+
+
+def replace(path: Path, name: str, content: bytes, compression: int = zipfile.ZIP_STORED) -> str:
+    """Write the file with something else in the place of one array."""
+    save_npz(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for member, data in (members | {f"{name}.npy": content}).items():
+            archive.writestr(member, data)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["train_labels", "test_images"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "(1099511627776,)",
+        "(12, 100000, 100000)",
+        "(4611686018427387904, 4611686018427387904)",
+        f"({5000 * '9'},)",
+        f"({200 * '1,'})",
+        "(-5,)",
+        "(12, -1)",
+        "(True,)",
+        "('a',)",
+        "()",
+    ],
+)
+@pytest.mark.parametrize("read", [info_of, load])
+def test_a_header_that_does_not_fit_its_bytes_is_refused_before_memory_is_taken(
+    tmp_path: Path, name: str, shape: str, read: Callable[[str], object]
+) -> None:
+    path = replace(tmp_path / "own.npz", name, npy(shape, "|u1", bytes(96)))
+    with pytest.raises(UsageError, match=rf"own\.npz: {name} is (damaged|not a NumPy array)") as refusal:
+        read(path)
+    assert len(str(refusal.value)) < 600
+
+
+def test_a_file_that_unpacks_to_far_more_than_its_length_is_refused_before_memory_is_taken(tmp_path: Path) -> None:
+    path = replace(
+        tmp_path / "own.npz", "train_labels", npy("(80000000,)", "|u1", bytes(80_000_000)), zipfile.ZIP_DEFLATED
+    )
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match=r"own\.npz has 7\d,\d{3} bytes .* unpacks to 80,000,\d{3}, .*np\.savez"):
+            info_of(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [(os.mkfifo, "FIFO"), (lambda path: path.symlink_to("/dev/zero"), "device"), (Path.mkdir, "directory")],
+)
+def test_a_path_that_is_no_file_is_not_opened(tmp_path: Path, make: Callable[[Path], object], why: str) -> None:
+    make(tmp_path / "own.npz")
+    with pytest.raises(UsageError, match=rf"own\.npz cannot be read .*{why}"):
+        info_of(str(tmp_path / "own.npz"))
+
+
+def test_a_compression_that_numpy_does_not_write_and_an_encrypted_file_are_refused(tmp_path: Path) -> None:
+    path = replace(tmp_path / "own.npz", "train_labels", b"", zipfile.ZIP_LZMA)
+    with pytest.raises(UsageError, match=r"own\.npz: train_images\.npy is compressed in a way"):
+        info_of(path)
+    encrypted = save_npz(tmp_path / "own.npz").read_bytes()
+    flags = encrypted.index(b"PK\x01\x02") + 8
+    (tmp_path / "own.npz").write_bytes(encrypted[:flags] + b"\x01" + encrypted[flags + 1 :])
+    with pytest.raises(UsageError, match="encrypted"):
+        info_of(path)
+
+
+def test_the_names_in_a_file_are_shown_on_one_line(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "own.npz", "w") as archive:
+        archive.writestr("train_image\x1b[2J\nasni: done", b"")
+        archive.writestr("train_images", b"")
+    with pytest.raises(UsageError, match="no array 'train_images'") as refusal:
+        info_of(str(tmp_path / "own.npz"))
+    assert str(refusal.value).isprintable()

@@ -1,6 +1,10 @@
 """A folder of pictures by class."""
 
+import os
 import shutil
+import struct
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +118,7 @@ def test_one_class_is_too_few(tmp_path: Path) -> None:
     [
         ({"sise": [8, 8]}, "sise: no such key; did you mean 'size'"),
         ({"size": [8]}, r"size = \[8\]: .* 2 items"),
-        ({"size": [8, 0]}, r"size\.1 = 0: .* 0"),
+        ({"size": [8, 0]}, r"size\.1 = 0: .* 1\b"),
         ({"channels": 2}, "channels = 2: .* 1 or 3"),
     ],
 )
@@ -138,3 +142,49 @@ def test_transparency_and_palettes_become_colours(tmp_path: Path) -> None:
     for number, path in enumerate(sorted(folder.rglob("*.png"))):
         Image.fromarray(np.full((4, 3, 3), number, np.uint8)).convert("P" if number % 2 else "RGBA").save(path)
     assert load(str(folder)).info.shape == (3, 4, 3)
+
+
+def png(width: int, height: int) -> bytes:
+    """The file of a picture that is as large as its header says and holds nothing."""
+    sizes = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", sizes), (b"IDAT", zlib.compress(b"")), (b"IEND", b""))
+    packed = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+
+
+@pytest.mark.parametrize("side", [10_000, 13_000, 1_000_000])
+def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(folder: Path, side: int) -> None:
+    (folder / "train" / "cat" / "00.png").write_bytes(png(side, side))
+    with pytest.raises(AsniError, match=r"00\.png .*pixels\) exceeds limit"):
+        info_of(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (os.mkfifo, "it is a FIFO, not a file"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is a device, not a file"),
+        (lambda path: path.symlink_to(path), "Too many levels"),
+        (Path.mkdir, "Is a directory"),
+    ],
+)
+def test_a_picture_that_is_no_file_is_not_opened(folder: Path, make: Callable[[Path], object], why: str) -> None:
+    (folder / "train" / "dog" / "01.png").unlink()
+    make(folder / "train" / "dog" / "01.png")
+    with pytest.raises(AsniError, match=rf"01\.png .*\({why}"):
+        load(str(folder))
+
+
+@pytest.mark.parametrize("name", ["c\x1b[2Jat", "cat\nasni: done", "c\udc80at", "cat\u202e"])
+def test_a_class_whose_name_is_no_line_of_text_is_refused(folder: Path, name: str) -> None:
+    (folder / "train" / "cat").rename(folder / "train" / name)
+    with pytest.raises(UsageError, match=r"train: the name 'c.* is not printable text") as refusal:
+        load(str(folder))
+    assert str(refusal.value).isprintable()
+
+
+def test_pictures_are_not_resized_beyond_any_picture(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"size\.0 = 1000000: .* 65535"):
+        info_of(str(folder), {"size": [1_000_000, 1]})

@@ -1,15 +1,20 @@
 import logging
+import os
 import re
+from collections.abc import Callable
+from contextlib import ExitStack, chdir
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from asni.datasets.cache import cache_folder
 from asni.datasets.memory import Arrays
 from asni.datasets.published import Format, Home, Published, digest
 from asni.datasets.sources import Files
-from asni.errors import AsniError
+from asni.errors import AsniError, UsageError
 from tests.full_disk import no_file_larger_than
 
 CONTENT = bytes(range(240))
@@ -44,6 +49,47 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "mine" / "deep").mkdir(parents=True)
     (tmp_path / "mine" / "deep" / "images").write_bytes(CONTENT)
     return tmp_path / "mine"
+
+
+def test_a_home_folder_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASNI_DATA", "~nobody-of-that-name/x")
+    with pytest.raises(UsageError, match=r"^ASNI_DATA = '~nobody-of-that-name/x': "):
+        made().get()
+
+
+@pytest.mark.parametrize(("make", "why"), [(os.mkfifo, "FIFO"), (Path.mkdir, "directory")])
+def test_a_cache_that_is_no_file_is_not_opened(cache: Path, make: Callable[[Path], None], why: str) -> None:
+    cache.mkdir(parents=True)
+    make(cache / "data.safetensors")
+    with pytest.raises(AsniError, match=rf"data\.safetensors: .*{why}.*Remove it"):
+        made().get()
+
+
+def test_a_cache_of_numbers_that_numpy_lacks_is_fetched_again(cache: Path, folder: Path) -> None:
+    cache.mkdir(parents=True)
+    eight_bits = {name: torch.zeros(1, dtype=torch.float8_e4m3fn) for name in Arrays.__dataclass_fields__}
+    save_file(eight_bits, cache / "data.safetensors")
+    assert made().get(folder) == cache
+
+
+def test_a_folder_of_fifos_holds_no_files_however_deeply_it_is_nested(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    os.mkfifo(tmp_path / "mine" / "images")
+    os.mkfifo(tmp_path / "mine" / "made-1.tgz")
+    with pytest.raises(AsniError, match="missing images"):
+        made().get(tmp_path / "mine")
+    deep = f"{tmp_path / 'mine'}{1000 * '/n'}"
+    with ExitStack() as way_back:
+        way_back.enter_context(chdir(tmp_path / "mine"))
+        for _ in range(1000):
+            Path("n").mkdir()
+            way_back.enter_context(chdir("n"))
+    try:
+        with pytest.raises(AsniError, match=f"cannot load made from {tmp_path / 'mine'}: "):
+            made().get(tmp_path / "mine")
+    finally:
+        # Python 3.11 could not remove it either.
+        os.removedirs(deep)
 
 
 def test_the_cache_is_below_asni_data_or_the_users_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,10 @@
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,11 +32,21 @@ def tarball(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
+def header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
+    """One block of a tar archive; TarInfo itself would not write every size."""
+    block = bytearray(tarfile.TarInfo(name).tobuf(tarfile.GNU_FORMAT))
+    block[124:136] = b"%011o\0" % size if 0 <= size < 8**11 else (size % 2**96 | 0x80 << 88).to_bytes(12, "big")
+    block[156:157] = kind
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
 @contextmanager
-def server(body: bytes, announced: int, status: int = 200) -> Iterator[str]:
+def server(body: bytes, announced: object, status: int = 200) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(status)
+            self.send_response(status, "Gone\x1b[2J" if status == 410 else None)
             self.send_header("Content-Length", str(announced))
             self.end_headers()
             self.wfile.write(body)
@@ -69,6 +81,19 @@ def test_a_damaged_download_is_named(body: bytes, announced: int, limit: int, me
         sources.download(url, md5(BODY), limit)
 
 
+@pytest.mark.parametrize("announced", ["abc", "-5", 5000 * "9", "", "²", "1e4"])
+def test_a_length_that_is_none_is_as_good_as_none(announced: str) -> None:
+    with server(BODY, announced.encode().decode("latin1")) as url:
+        assert sources.download(url, md5(BODY), len(BODY)) == BODY
+
+
+def test_a_server_cannot_send_more_than_expected_nor_escape_sequences() -> None:
+    with server(BODY, 2**70) as url, pytest.raises(AsniError, match=r"data\.gz.*maximum.* 100 bytes"):
+        sources.download(url, md5(BODY), 100)
+    with server(b"", 0, status=410) as url, pytest.raises(AsniError, match=r"^'Gone\\x1b\[2J'$"):
+        sources.download(url, md5(BODY), 10)
+
+
 def test_a_missing_page_and_a_dead_server_are_plain_reasons() -> None:
     with server(b"", 0, status=404) as url, pytest.raises(AsniError, match="Not Found"):
         sources.download(url, md5(BODY), 10)
@@ -91,6 +116,61 @@ def test_a_cut_archive_is_refused(keep: int) -> None:
     archive = tarball({"package/a": bytes(range(256)) * 200})
     with pytest.raises(AsniError, match=r"archive.*damaged"):
         sources.read_archive(io.BytesIO(archive[:keep]), {"a": 100_000})
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        (header("a", -512), r"damaged: a has a size of -512 "),
+        (header("other", -(10**20)), r"damaged: other has a size of -1"),
+        (header("a", 6 << 30), r"more than 67,109,864 bytes, at a$"),
+        (header("other", 10**20), r"more than 67,109,864 bytes, at other$"),
+        (header("pax", 6 << 30, tarfile.XHDTYPE), r"more than 67,109,864 bytes, at pax$"),
+        (header("long", 6 << 30, tarfile.GNUTYPE_LONGNAME), r"more than 67,109,864 bytes, at long$"),
+        (header("x\x1b[2J", -1), r"'x\\x1b\[2J' has a size of -1 "),
+        (header("other", 5000), r"damaged or truncated \(it ends within a file\)"),
+        (2 * (header("a", 1) + b"1".ljust(512, b"\0")), r"^a occurs more than once"),
+    ],
+)
+def test_a_size_that_no_archive_of_this_length_has_is_refused(blocks: bytes, message: str) -> None:
+    with pytest.raises(AsniError, match=message):
+        sources.read_archive(io.BytesIO(gzip.compress(blocks + bytes(1024))), {"a": 1000})
+
+
+def test_what_extends_a_header_is_skipped_however_much_of_it_there_is() -> None:
+    long = 48 << 20
+    name = gzip.compress(header("long", long, tarfile.GNUTYPE_LONGNAME) + bytes(long), 1)
+    nested = 2000 * (header("pax", 9, tarfile.XHDTYPE) + b"9 path=a\n".ljust(512, b"\0"))
+    archive = name + gzip.compress(nested + header("a", 1) + b"1".ljust(512, b"\0") + bytes(1024))
+    tracemalloc.start()
+    try:
+        assert sources.read_archive(io.BytesIO(archive), {"a": 1}) == {"a": b"1"}
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        tarfile.LNKTYPE,
+        tarfile.SYMTYPE,
+        tarfile.CHRTYPE,
+        tarfile.BLKTYPE,
+        tarfile.FIFOTYPE,
+        tarfile.DIRTYPE,
+        tarfile.GNUTYPE_SPARSE,
+    ],
+)
+def test_what_is_no_plain_file_is_skipped(kind: bytes) -> None:
+    blocks = header("a", 0, kind) + header("b", 1) + b"1".ljust(512, b"\0") + bytes(1024)
+    assert sources.read_archive(io.BytesIO(gzip.compress(blocks)), {"a": 9, "b": 9}) == {"b": b"1"}
+
+
+def test_an_archive_that_is_a_fifo_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.tgz")
+    with pytest.raises(AsniError, match=r"x\.tgz .*\(it is a FIFO, not a file\)"):
+        sources.read_archive(tmp_path / "x.tgz", {"a": 1})
 
 
 def test_links_in_an_archive_are_not_followed(tmp_path: Path) -> None:

@@ -70,7 +70,11 @@ def test_a_sparsity_that_is_no_fraction_is_refused_and_leaves_the_optimiser_alon
     assert alive(model) == 98
 
 
-def test_a_sparsity_that_leaves_no_weight_is_refused() -> None:
+@pytest.mark.parametrize(("sparsity", "left"), [(0.999, 0), (0.98, 2)])
+def test_a_sparsity_that_cannot_leave_a_weight_in_each_layer_is_refused(sparsity: float, left: int) -> None:
     model = small_network()
-    with pytest.raises(UsageError, match=r"0\.999 prunes all 98 weights"):
-        GradualMagnitude(model, OPTIMIZERS["sgd"](model.parameters()), schedule=Polynomial(0.999), steps=2, every=1)
+    with pytest.raises(UsageError, match=rf"{sparsity} leaves {left} of the 98 .* 3 layers\. At most 0\.969387755102 "):
+        GradualMagnitude(model, OPTIMIZERS["sgd"](model.parameters()), schedule=Polynomial(sparsity), steps=2, every=1)
+    GradualMagnitude(
+        model, OPTIMIZERS["sgd"](model.parameters()), schedule=Polynomial(0.969387755102), steps=2, every=1
+    )

@@ -1,6 +1,12 @@
 """What a recipe will do: sizes, and what is refused before anything is trained."""
 
+import math
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from asni.errors import UsageError
 from asni.recipes import SIZES, load, names
@@ -35,3 +41,46 @@ def test_a_layer_that_does_not_exist_is_named_with_the_nearest_one() -> None:
 def test_a_floor_that_cannot_be_kept_is_refused_with_the_numbers() -> None:
     with pytest.raises(UsageError, match=r"floor = 0\.5 .*444 .*355"):
         plan(small_recipe(floor=0.5))
+
+
+@pytest.mark.parametrize(("sparsity", "left"), [(0.99999999, 0), (0.99999, 1), (1 - 2 / 50_200, 2)])
+def test_a_sparsity_that_cannot_leave_a_weight_in_each_layer_is_refused(sparsity: float, left: int) -> None:
+    with pytest.raises(UsageError, match=rf"leaves {left} of the 50,200 .* 3 layers\. At most 0\.99994\d* "):
+        plan(load("digits-fc").override(sparsity=sparsity))
+    assert plan(load("digits-fc").override(sparsity=1 - 3 / 50_200))["nonzeros"] == 410 + 3
+
+
+EXTREMES = st.sampled_from([5e-324, 1e-300, 1e-12, 1e-9, 1e-3, 0.5, 0.999999, 1.0, 98.0, 1e9, 1e12, 1e308, -0.0, 0.0])
+NUMBERS = EXTREMES | st.floats(0, 1) | st.floats(0, 1e15)
+
+
+@given(
+    name=st.sampled_from(["digits-fc", "mnist-fc"]),
+    changes=st.fixed_dictionaries(
+        {}, optional=dict.fromkeys(("alpha", "beta", "gamma", "least", "lr", "scale", "lottery_rate"), NUMBERS)
+    ),
+    epochs=st.sampled_from([None, 1, 2, 3, 50]),
+    sparsity=st.none() | NUMBERS,
+)
+@example("digits-fc", {"beta": 1.0, "gamma": 5e-324}, None, None)
+@example("digits-fc", {"gamma": 1e308}, None, None)
+@example("digits-fc", {"beta": 1.0, "gamma": 1e-12}, 50, 0.9)
+def test_every_number_of_a_plan_is_finite(
+    name: str, changes: dict[str, float], epochs: int | None, sparsity: float | None
+) -> None:
+    try:
+        planned = plan(load(name).override(**changes, epochs=epochs, sparsity=sparsity))
+    except UsageError:
+        return
+    assert all(math.isfinite(number) for number in numbers(planned))
+    assert 410 < planned["nonzeros"] <= planned["parameters"]
+    alive = [row["nonzeros"] for row in planned["schedule"]]
+    assert alive == sorted(alive, reverse=True)
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from numbers(each)
+    elif isinstance(value, float | int):
+        yield value

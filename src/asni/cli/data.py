@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from asni.cli.output import printable
+
 app = typer.Typer(help="Fetch and verify datasets.", no_args_is_help=True)
 
 
@@ -24,4 +26,4 @@ def get(
     """
     from asni import datasets
 
-    print(f"{name}: verified, in {datasets.get(name, source)}")
+    print(printable(f"{name}: verified, in {datasets.get(name, source)}"))

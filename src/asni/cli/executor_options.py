@@ -7,10 +7,12 @@ from typing import Annotated, Literal
 import typer
 
 from asni.cli.grouping import group_of
-from asni.cli.options import Device, Devices
+from asni.cli.options import MOST_JOBS, Device, Devices
 from asni.errors import UsageError
 from asni.studies.executors import Executor, InProcess
 from asni.studies.parallel import LocalProcesses, Parallel
+
+MOST_MINUTES = 366 * 24 * 60
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,9 @@ class ExecutorOptions:
     jobs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Number of runs to train in parallel; they share the cores. Default: 1; on Slurm, all."
+            min=1,
+            max=MOST_JOBS,
+            help="Number of runs to train in parallel; they share the cores. Default: 1; on Slurm, all.",
         ),
     ] = None
     device: Device = "auto"
@@ -30,7 +34,8 @@ class ExecutorOptions:
     )
     slurm_partition: Annotated[str | None, typer.Option(help="The Slurm partition to submit to.")] = None
     slurm_time: Annotated[
-        int | None, typer.Option(min=1, help="Minutes after which a run is requeued to resume. Default: 1440.")
+        int | None,
+        typer.Option(min=1, max=MOST_MINUTES, help="Minutes after which a run is requeued to resume. Default: 1440."),
     ] = None
     slurm_option: Annotated[
         list[str] | None,

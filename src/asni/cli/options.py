@@ -1,5 +1,6 @@
 """Arguments that several commands share."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -31,6 +32,10 @@ def size(text: str) -> int:
 
 RUNS = Path("runs")
 MOST_SEED = 2**32 - 1
+MOST_SEEDS = 10_000
+MOST_JOBS = 10_000
+MOST_DEVICES = 8 * (os.cpu_count() or 1)
+"""One process each: many more of them would bring the machine down."""
 
 RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or a .toml file.")]
 OptionalRecipe = Annotated[
@@ -39,9 +44,11 @@ OptionalRecipe = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of the initial values and the data order.")]
-Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds to train, starting from 0.")]
+Seeds = Annotated[int, typer.Option(min=1, max=MOST_SEEDS, help="Number of seeds to train, starting from 0.")]
 Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="The device to train on.")]
-Devices = Annotated[int, typer.Option(min=1, help="Number of devices that train one network, one process each.")]
+Devices = Annotated[
+    int, typer.Option(min=1, max=MOST_DEVICES, help="Number of devices that train one network, one process each.")
+]
 PrecisionName = Annotated[Literal["fp32", "bf16", "fp16"], typer.Option(help="fp32, or autocast to bf16 or fp16.")]
 Root = Annotated[Path, typer.Option("--out", help="The directory for runs and figures.")]
 TrustCode = Annotated[bool, typer.Option("--trust-code", help="Allow importing code that the file names.")]

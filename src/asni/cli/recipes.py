@@ -1,16 +1,19 @@
 """The commands that list recipes and methods, and show a plan before training."""
 
 from dataclasses import asdict
+from typing import Any
 
 from asni.cli.grouping import with_options
 from asni.cli.options import AsJson, Changes, RecipeName
-from asni.cli.output import print_json, print_table
+from asni.cli.output import print_json, print_table, printable
 from asni.methods import METHODS, TASKS
 from asni.recipes import SIZES, load
 from asni.recipes.own_code import is_code
 from asni.studies.plan import outline
 from asni.studies.plan import plan as make_plan
 from asni.studies.tables import hundredths, number
+
+MOST_ROWS = 1000
 
 
 def recipes(as_json: AsJson = False) -> None:
@@ -66,6 +69,12 @@ def methods(as_json: AsJson = False) -> None:
     print("ImageNet %: top-1 accuracy in the paper, for ResNet-50 with 80 % of its parameters pruned.")
 
 
+def _some(schedule: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """At most a thousand epochs of it, evenly spaced up to the last one; more take minutes to lay out as a table."""
+    every = -(-len(schedule) // MOST_ROWS)
+    return schedule[::-every][::-1]
+
+
 @with_options
 def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
     """Show the size, the steps and the pruning schedule of a recipe, without training.
@@ -77,7 +86,7 @@ def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
     if as_json:
         print_json(facts)
         return
-    print(f"{facts['recipe']}: {facts['network']} on {facts['dataset']}")
+    print(printable(f"{facts['recipe']}: {facts['network']} on {facts['dataset']}"))
     print(f"{facts['parameters']:,} parameters, {facts['prunable']:,} of them prunable")
     print(f"{facts['epochs']} epochs of {facts['steps_per_epoch']:,} steps, batches of {facts['batch_size']}")
     left_out = "activations and the optimiser's state" if is_code(asked.training.optimizer) else "activations"
@@ -86,7 +95,7 @@ def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
     print(f"alpha {alpha}, beta {facts['beta']:g}, gamma {facts['gamma']:g}, least {facts['least']:g}")
     print_table(
         ["after epoch", "sparsity", "nonzeros"],
-        [[number(at["epoch"] + 1), f"{at['sparsity']:.4f}", number(at["nonzeros"])] for at in facts["schedule"]],
+        [[number(at["epoch"] + 1), f"{at['sparsity']:.4f}", number(at["nonzeros"])] for at in _some(facts["schedule"])],
     )
     print(
         f"ends with {facts['nonzeros']:,} nonzeros: {facts['sparsity']:.2%} of the prunable weights are pruned, "

@@ -9,6 +9,7 @@ from asni.cli.executor_options import Execution
 from asni.cli.grouping import with_options
 from asni.cli.options import (
     MOST_SEED,
+    MOST_SEEDS,
     RUNS,
     AsJson,
     Changes,
@@ -20,7 +21,7 @@ from asni.cli.options import (
     Seed,
     Seeds,
 )
-from asni.cli.output import show
+from asni.cli.output import printable, show
 from asni.errors import UsageError
 from asni.methods import VARIANTS
 from asni.recipes import load
@@ -55,8 +56,8 @@ def investigate(
     figures = investigation.draw_figures(experiment.home)
     show(investigation.table(study), [], as_json=as_json)
     if not as_json:
-        print(f"runs:    {experiment.home}")
-        print(f"figures: {figures}")
+        print(printable(f"runs:    {experiment.home}"))
+        print(printable(f"figures: {figures}"))
 
 
 @with_options
@@ -102,7 +103,7 @@ def compare(
         str | None, typer.Option(help="Comma-separated names from `asni methods`. Default: all.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Number of seeds to train, starting from 0. Default: 1.")
+        int | None, typer.Option(min=1, max=MOST_SEEDS, help="Number of seeds to train, starting from 0. Default: 1.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Train only this seed.")] = None,
     precision: PrecisionName = "fp32",
@@ -134,5 +135,5 @@ def compare(
 def _train(study: Study, executor: Executor) -> Failures:
     failures = train_missing(study, executor)
     if failures is None and rank() == 0:
-        print(f"already done: nothing to train, showing the results in {study.root}", file=sys.stderr)
+        print(printable(f"already done: nothing to train, showing the results in {study.root}"), file=sys.stderr)
     return failures or {}

@@ -21,7 +21,7 @@ from asni.cli.options import (
     Seed,
     TrustCode,
 )
-from asni.cli.output import print_json, show
+from asni.cli.output import print_json, printable, show
 from asni.errors import UsageError, unknown
 from asni.methods import METHODS, unused
 from asni.recipes import Recipe, load
@@ -68,7 +68,7 @@ def train(
     asked = _recipe(recipe, start, trust_code, max_memory).override(**changes)
     # A warning, not an error: a study's settings are for all of its methods, and it trains each by this command.
     for message in unused(asked, [method]) if start is None and rank() == 0 else ():
-        print(f"asni: warning: {message}", file=sys.stderr)
+        print(printable(f"asni: warning: {message}"), file=sys.stderr)
     experiment = Experiment(asked, seed, precision, out)
     fabric = make_fabric(device, devices, precision)
     trainer = Trainer(experiment, fabric, Progress(quiet=rank() > 0), wait=wait)
@@ -79,7 +79,7 @@ def train(
         print_json({**run.result, "directory": str(run.directory)})
     else:
         show(Table([investigation.row(run)], investigation.COLUMNS), [], as_json=False)
-        print(f"weights, masks and metrics: {run.directory}")
+        print(printable(f"weights, masks and metrics: {run.directory}"))
 
 
 def _require_no_pruning(method: str, changes: Mapping[str, Any]) -> None:

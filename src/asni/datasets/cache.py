@@ -5,8 +5,10 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from asni.recipes.outside_files import expanded
+
 
 def cache_folder(name: str) -> Path:
     """The folder of a dataset: below `ASNI_DATA` if that is set, else in the user's cache folder."""
     chosen = os.environ.get("ASNI_DATA")
-    return (Path(chosen).expanduser() if chosen else user_cache_path("asni")) / name
+    return (expanded(chosen, "ASNI_DATA") if chosen else user_cache_path("asni")) / name

@@ -7,16 +7,17 @@ the same images in the same order: the PNGs, converted to binary records, have t
 import io
 import json
 import pickle
+import pickletools
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from asni.datasets.memory import Arrays, InMemory
 from asni.datasets.normalisation import Normalisation
+from asni.datasets.pictures import opened
 from asni.datasets.published import Format, Home, Published
 from asni.datasets.sources import Files, download, read_archive
 from asni.errors import AsniError
@@ -27,6 +28,7 @@ HOME_SIZE = 170_052_171
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 LABELS = ("train_lables.json", "test_lables.json")  # spelt so in the package
 PIXELS = 3 * 32 * 32
+MOST_ROWS = 10_000
 
 Batch = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
@@ -62,6 +64,7 @@ def read_records(name: str, data: bytes) -> Batch:
 def read_pickle(name: str, data: bytes) -> Batch:
     """Images and labels of a pickle; it may refer to nothing but NumPy's array and dtype."""
     try:
+        _require_small_memo(data)
         content = _ArrayOnly(io.BytesIO(data), encoding="bytes").load()
         pixels, labels = content[b"data"].state[-1], bytes(list(content[b"labels"]))
     except AsniError:
@@ -76,13 +79,24 @@ def read_pickle(name: str, data: bytes) -> Batch:
 def read_picture(name: str, data: bytes) -> NDArray[np.uint8]:
     """Images of a PNG with one image per row, as 1,024 RGB pixels."""
     try:
-        with Image.open(io.BytesIO(data), formats=["PNG"]) as picture:
+        with opened(io.BytesIO(data), "PNG") as picture:
             if picture.width != PIXELS // 3 or picture.mode != "RGB":
                 raise AsniError(f"{name} is {picture.width} {picture.mode} pixels wide, not {PIXELS // 3} RGB")
+            if picture.height > MOST_ROWS:
+                raise AsniError(f"{name} has {picture.height:,} rows, more than {MOST_ROWS:,}")
             rows = np.asarray(picture)
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+    except AsniError:
+        raise
+    except Exception as error:  # a damaged picture may raise anything
         raise AsniError(f"{name} cannot be read ({error})") from error
     return np.ascontiguousarray(rows.transpose(0, 2, 1)).reshape(-1, 3, 32, 32)
+
+
+def _require_small_memo(data: bytes) -> None:
+    """Refuse a pickle whose memo has a place beyond its own length: memory is taken for all places below."""
+    for operation, place, _ in pickletools.genops(data):
+        if operation.name in ("PUT", "LONG_BINPUT") and not 0 <= int(place or 0) < len(data):
+            raise ValueError(f"its memo has a place {place}")
 
 
 class _Inert:
@@ -128,7 +142,7 @@ def _joined(
 def _read_labels(name: str, data: bytes) -> NDArray[np.uint8]:
     try:
         return np.frombuffer(bytes(list(json.loads(data))), dtype=np.uint8)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise AsniError(f"{name} is not a list of labels ({error})") from error
 
 

@@ -19,17 +19,19 @@ from asni.datasets.order import shares
 from asni.datasets.pictures import SIZE, read_picture
 from asni.errors import AsniError, unknown
 from asni.files import write_text
+from asni.recipes.outside_files import expanded, read_bounded
 
 log = logging.getLogger(__name__)
 
 MOST_WORKERS = 16
+MOST_NOTE_BYTES = 1 << 16
 
 
 def get(source: Path | None = None) -> Path:
     """Check the folder `source`, or the one given before, and remember it; the images are not copied."""
     if source is None:
         return load().folder
-    folder = ImageNet(source.expanduser().resolve()).folder
+    folder = ImageNet(expanded(source, "--from").resolve()).folder
     try:
         write_text(_note(), json.dumps({"folder": str(folder)}))
     except AsniError as error:
@@ -40,14 +42,15 @@ def get(source: Path | None = None) -> Path:
 def load() -> "ImageNet":
     """Load ImageNet from the folder that was given to `get`, else from `ASNI_DATA/imagenet`."""
     try:
-        return ImageNet(Path(json.loads(_note().read_text())["folder"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        folder = Path(json.loads(read_bounded(_note(), MOST_NOTE_BYTES))["folder"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         if (cache_folder("imagenet") / "train").is_dir():
             return ImageNet(cache_folder("imagenet"))
         raise AsniError(
             f"ImageNet was not found, and its terms do not allow an automatic download. Request ILSVRC 2012 at "
             f"image-net.org, unpack it as {LAYOUT}, then run: asni data get imagenet --from FOLDER"
         ) from error
+    return ImageNet(folder)
 
 
 def _note() -> Path:

@@ -17,15 +17,19 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from asni.errors import AsniError
+from asni.errors import AsniError, shown
 from asni.files import write_text
+from asni.recipes.outside_files import read_bounded
 
 ENDINGS = (".jpeg", ".jpg")
 LAYOUT = "train/<class>/*.JPEG, and val/<class>/*.JPEG or val/*.JPEG with a label file"
 SOLUTION = "LOC_val_solution.csv"
 TRUTH = "ILSVRC2012_validation_ground_truth.txt"
 NUMBERING = "map_clsloc.txt"
+CLASS_NUMBER = r"[0-9]{1,9}"
 PUBLISHED_CLASSES = 1_000
+MOST_LABEL_BYTES = 64 << 20
+MOST_INDEX_BYTES = 1 << 30
 
 ByClass = dict[str, list[str]]
 
@@ -65,7 +69,7 @@ def _scan(folder: Path, kept: Path) -> tuple[ByClass, ByClass]:
         train = _by_folder(folder, "train")
         test = _by_folder(folder, "val") or _by_labels(folder, sorted(train))
     except OSError as error:
-        raise AsniError(f"cannot read {error.filename} ({error.strerror})") from error
+        raise AsniError(f"cannot read {shown(error.filename)} ({error.strerror})") from error
     _check(folder, train, test)
     _write(folder, kept, train, test)
     return train, test
@@ -100,29 +104,31 @@ def _by_labels(folder: Path, classes: list[str]) -> ByClass:
     found: ByClass = {name: [] for name in classes}
     for picture, name in zip(pictures, names, strict=True):
         if name not in found:
-            raise AsniError(f"{picture} has class {name}, but {folder / 'train'} has no folder {name}")
+            raise AsniError(
+                f"{shown(picture)} has class {shown(name)}, but {folder / 'train'} has no folder {shown(name)}"
+            )
         found[name].append(picture)
     return found
 
 
 def _from_solution(solution: Path, pictures: list[str]) -> list[str]:
     """Kaggle's file: lines of `ILSVRC2012_val_00000001,n01751748 <a box>`, in any order."""
-    rows = (line.split(",", 1) for line in solution.read_text(errors="replace").splitlines()[1:] if "," in line)
+    rows = (line.split(",", 1) for line in _text(solution).splitlines()[1:] if "," in line)
     named = {picture: answer.split(" ")[0] for picture, answer in rows}
     try:
         return [named[Path(picture).stem] for picture in pictures]
     except KeyError as error:
-        raise AsniError(f"{solution} has no line for {error.args[0]}") from error
+        raise AsniError(f"{solution} has no line for {shown(error.args[0])}") from error
 
 
 def _from_truth(truth: Path, pictures: list[str], numbering: dict[int, str]) -> list[str]:
     """The development kit's file: line k is the class number of the k-th image by name."""
-    lines = truth.read_text(errors="replace").split()
+    lines = _text(truth).split()
     if len(lines) != len(pictures):
         raise AsniError(f"{truth} has {len(lines)} labels, but val has {len(pictures)} images")
     for line, label in enumerate(lines, start=1):
-        if not label.isdecimal() or int(label) not in numbering:
-            raise AsniError(f"{truth}, line {line}: label {label} is out of range, 1 to {max(numbering)}")
+        if not re.fullmatch(CLASS_NUMBER, label) or int(label) not in numbering:
+            raise AsniError(f"{truth}, line {line}: label {shown(label)} is out of range, 1 to {max(numbering)}")
     return [numbering[int(label)] for label in lines]
 
 
@@ -130,7 +136,9 @@ def _numbering(folder: Path, classes: list[str]) -> dict[int, str]:
     """The class of each number in the truth file: the kit has its own numbering, not that of the sorted classes."""
     table = _beside(folder, NUMBERING)
     if table is not None:
-        rows = re.findall(r"^(\S+) +(\d+)\b", table.read_text(errors="replace"), re.MULTILINE)
+        rows = re.findall(rf"^(\S+) +({CLASS_NUMBER})\b", _text(table), re.MULTILINE)
+        if not rows:
+            raise AsniError(f"{table} numbers no classes; expected lines such as 'n02119789 1 kit_fox'")
         return {int(number): name for name, number in rows}
     if len(classes) == PUBLISHED_CLASSES:
         raise AsniError(
@@ -139,6 +147,13 @@ def _numbering(folder: Path, classes: list[str]) -> dict[int, str]:
         )
     # The kit does not number other sets of classes; there, the sorted classes are numbered from 1.
     return dict(enumerate(classes, start=1))
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_bounded(path, MOST_LABEL_BYTES).decode(errors="replace")
+    except OSError as error:
+        raise AsniError(f"cannot read {path} ({error.strerror})") from error
 
 
 def _beside(folder: Path, name: str) -> Path | None:
@@ -164,7 +179,7 @@ def _check(folder: Path, train: ByClass, test: ByClass) -> None:
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    return ", ".join(map(shown, names[:5])) + (", ..." if len(names) > 5 else "")
 
 
 def _stamps(folder: Path, classes: Iterable[str]) -> dict[str, int | None]:
@@ -183,11 +198,16 @@ def _changed(path: Path) -> int | None:
 
 def _read(folder: Path, kept: Path) -> tuple[ByClass, ByClass] | None:
     try:
-        content = json.loads(kept.read_text())
+        content = json.loads(read_bounded(kept, MOST_INDEX_BYTES))
         train, test = content["train"], content["val"]
-        return (train, test) if content["stamps"] == _stamps(folder, sorted(train)) else None
-    except (OSError, ValueError, KeyError, TypeError):
+        sound = train.keys() == test.keys() and all(train.values()) and _are_paths(train) and _are_paths(test)
+        return (train, test) if sound and content["stamps"] == _stamps(folder, sorted(train)) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _are_paths(pictures: ByClass) -> bool:
+    return all(isinstance(path, str) and "\0" not in path for paths in pictures.values() for path in paths)
 
 
 def _write(folder: Path, kept: Path, train: ByClass, test: ByClass) -> None:

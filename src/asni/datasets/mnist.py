@@ -43,7 +43,7 @@ def read_idx(data: bytes) -> NDArray[np.uint8]:
     """
     dimensions = data[3] if data[:3] == b"\0\0\x08" and len(data) > 3 else 0
     shape = [int.from_bytes(data[4 * n : 4 * n + 4], "big") for n in range(1, dimensions + 1)]
-    if not dimensions or len(data) != 4 + 4 * dimensions + math.prod(shape):
+    if not 1 <= dimensions <= 3 or not all(shape) or len(data) != 4 + 4 * dimensions + math.prod(shape):
         raise AsniError("not an IDX file of bytes, or its length does not match its header")
     return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * dimensions).reshape(shape).copy()
 

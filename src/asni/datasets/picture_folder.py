@@ -8,12 +8,12 @@ import sys
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from pydantic import BaseModel, Field, PositiveInt
+from pydantic import BaseModel, Field
 from rich.console import Console
 from rich.progress import track
 
@@ -30,6 +30,8 @@ GREY = ("1", "L", "LA", "La")
 DEEP = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 LAYOUT = "train/CLASS/*.png and test/CLASS/*.png (or .jpg)"
 MOST_BYTES = 1 << 30
+MOST_SIDE = 65_535
+"""Of a JPEG."""
 
 
 class FolderOptions(BaseModel):
@@ -37,7 +39,7 @@ class FolderOptions(BaseModel):
 
     model_config = STRICT
 
-    size: list[PositiveInt] | None = Field(
+    size: list[Annotated[int, Field(ge=1, le=MOST_SIDE)]] | None = Field(
         default=None, min_length=2, max_length=2, description="resize all to [height, width]"
     )
     channels: Literal[1, 3] | None = Field(default=None, description="1: convert all to grey, 3: to RGB")
@@ -89,7 +91,7 @@ class PictureFolder:
         if not folder.is_dir():
             wanted = "train" if part == "train" else "test or val"
             raise UsageError(f"{self.path} has no folder {wanted}; it must hold {LAYOUT}.")
-        classes = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+        classes = [entry for entry in _listed(folder) if entry.is_dir() and not entry.name.startswith(".")]
         return {entry.name: _pictures(entry) for entry in classes}
 
     def _arrays(self, part: str, pictures: dict[str, list[Path]]) -> dict[str, NDArray[Any]]:
@@ -121,8 +123,16 @@ class PictureFolder:
         return np.asarray(same_colours).reshape(height, width, channels).transpose(2, 0, 1)
 
 
-def _pictures(folder: Path) -> list[Path]:
+def _listed(folder: Path) -> list[Path]:
+    """What is in a folder. Messages name it and a run records it, so that every name must be text of one line."""
     names = sorted(folder.iterdir())
+    if odd := [path for path in names if not path.name.isprintable()]:
+        raise UsageError(f"{folder}: the name {odd[0].name!r} is not printable text. Rename it.")
+    return names
+
+
+def _pictures(folder: Path) -> list[Path]:
+    names = _listed(folder)
     if other := [path for path in names if path.suffix.lower() in OTHER_ENDINGS]:
         raise UsageError(f"{other[0]} is neither a PNG nor a JPEG. Convert it.")
     found = [path for path in names if path.suffix.lower() in ENDINGS and not path.name.startswith(".")]

@@ -1,13 +1,18 @@
 """Reads image files: whole, or as 224x224 RGB bytes whatever their size and colour mode."""
 
 import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from asni.errors import AsniError
+from asni.errors import AsniError, shown
+from asni.recipes.outside_files import regular_size
 
 SIZE = 224
 RESIZED = 256
@@ -30,11 +35,22 @@ def read_picture(path: Path, random: np.random.Generator | None) -> NDArray[np.u
 def decoded(path: Path) -> Image.Image:
     """The picture in a PNG or JPEG file, in its own size and colour mode."""
     try:
-        with Image.open(path, formats=("JPEG", "PNG")) as picture:
+        regular_size(path)
+        with opened(path, "JPEG", "PNG") as picture:
             picture.load()
             return picture
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise AsniError(f"{path} is damaged, or neither a JPEG nor a PNG ({error})") from error
+    except Exception as error:  # a damaged picture may raise anything
+        reason = (isinstance(error, OSError) and error.strerror) or shown(error)
+        raise AsniError(f"{shown(path)} is damaged, or neither a JPEG nor a PNG ({reason})") from error
+
+
+@contextmanager
+def opened(file: Path | IO[bytes], *formats: str) -> Iterator[Image.Image]:
+    """A picture whose header is read. More than Pillow's 89 million pixels, for which it only warns, are an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        with Image.open(file, formats=formats) as picture:
+            yield picture
 
 
 def centre_box(width: int, height: int) -> tuple[float, float, float, float]:

@@ -16,6 +16,7 @@ from asni.datasets.cache import cache_folder
 from asni.datasets.memory import Arrays
 from asni.errors import AsniError
 from asni.files import write_bytes
+from asni.recipes.outside_files import regular_size
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +72,12 @@ class Published:
         if not path.exists():
             return None
         try:
+            regular_size(path)
             return self._verified(Arrays(**load_file(path)))
-        except (SafetensorError, TypeError, AsniError):
+        except OSError as error:
+            raise AsniError(f"cannot read {path}: {error.strerror or error}. Remove it to fetch it again.") from error
+        except (SafetensorError, TypeError, ValueError, KeyError, AttributeError, AsniError):
+            # The types that NumPy lacks are an AttributeError.
             log.warning("%s is damaged and will be fetched again", path)
             return None
 
@@ -106,10 +111,12 @@ class Published:
     def _from_folder(self, folder: Path) -> Arrays:
         try:
             files = sources.read_folder(folder, self._limits)
-            packed = [path for pattern in self.archives for path in sorted(folder.rglob(pattern))]
+            packed = [path for pattern in self.archives for path in sorted(folder.rglob(pattern)) if path.is_file()]
             if not self._complete(files) and packed:
                 files = sources.read_archive(packed[0], self._limits)
             return self._decode(files)
+        except RecursionError as error:
+            raise AsniError(f"cannot load {self.name} from {folder}: its folders are nested too deeply") from error
         except (AsniError, OSError) as error:
             raise AsniError(f"cannot load {self.name} from {folder}: {error}") from error
 

@@ -1,5 +1,6 @@
 """Reads files from a folder, an archive, a URL or an npm package. The input is untrusted: every read is bounded."""
 
+import gzip
 import hashlib
 import http.client
 import os
@@ -18,7 +19,8 @@ from typing import IO
 from rich.console import Console
 from rich.progress import Progress
 
-from asni.errors import AsniError
+from asni.errors import AsniError, shown
+from asni.recipes.outside_files import regular_size
 
 Files = dict[str, bytes]
 
@@ -26,17 +28,29 @@ Files = dict[str, bytes]
 TIMEOUT_SECONDS = 8
 NPM_TIMEOUT_SECONDS = 900
 BLOCK = 1 << 20
+TAR_BLOCK = 512
+WITHOUT_CONTENT = (
+    tarfile.LNKTYPE,
+    tarfile.SYMTYPE,
+    tarfile.CHRTYPE,
+    tarfile.BLKTYPE,
+    tarfile.DIRTYPE,
+    tarfile.FIFOTYPE,
+)
+MOST_UNWANTED = 64 << 20
+"""Bytes of an archive that may be none of the wanted files."""
 
 
 def download(url: str, md5: str, limit: int) -> bytes:
     """Download at most `limit` bytes from a URL and check their published MD5."""
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
-            expected = int(response.headers.get("Content-Length") or 0)
+            expected = _announced(response.headers.get("Content-Length", ""))
             data = _read(response, max(expected, 1), limit, Path(url).name)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        # A ValueError is an answer that urllib cannot read, such as a redirection to no URL.
         reason = getattr(error, "reason", error)
-        raise AsniError(str(getattr(reason, "strerror", None) or reason)) from error
+        raise AsniError(shown(getattr(reason, "strerror", None) or reason)) from error
     if expected and len(data) < expected:
         raise AsniError(f"{Path(url).name} is truncated: {len(data):,} of {expected:,} bytes received")
     if (found := hashlib.md5(data).hexdigest()) != md5:
@@ -73,16 +87,29 @@ def npm_pack(package: str, read: Callable[[Path], Files]) -> Files:
 
 
 def read_archive(archive: Path | IO[bytes], limits: Mapping[str, int]) -> Files:
-    """The members of a tar archive whose file name is in `limits`, none larger than its limit; links are ignored."""
+    """The files of a compressed tar archive whose name is in `limits`, none larger than its limit.
+
+    Everything else is skipped without being kept: links, devices, and headers that extend the next one, which files of
+    such short names do not need. Python's own reader would keep gigabytes of them.
+    """
     found: Files = {}
     try:
-        with _open_tar(archive) as tar:
-            for member in tar:
+        if isinstance(archive, Path):
+            regular_size(archive)
+        with gzip.open(archive) as stream:
+            for member in _members(stream, sum(limits.values()) + MOST_UNWANTED):
                 name = member.name.rpartition("/")[2]
-                if name in limits and member.isfile():
-                    found[name] = _member(tar, member, limits[name])
+                wanted = name in limits and member.isreg() and member.type != tarfile.GNUTYPE_SPARSE
+                if wanted:
+                    _check_size(member.name, member.size, limits[name])
+                    _check_first(name, found)
+                content = _next(stream, member.size, keep=wanted)
+                if wanted:
+                    found[name] = content
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise AsniError(f"the archive is damaged or truncated ({error})") from error
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        what = f"the archive {shown(archive.name)}" if isinstance(archive, Path) else "the archive"
+        raise AsniError(f"{what} is damaged or truncated ({reason})") from error
     return found
 
 
@@ -91,8 +118,7 @@ def read_folder(folder: Path, limits: Mapping[str, int]) -> Files:
     found: Files = {}
     for path in sorted(folder.rglob("*")):
         if path.name in limits and path.is_file():
-            if path.name in found:
-                raise AsniError(f"{path.name} occurs more than once; give the folder of the right one")
+            _check_first(path.name, found)
             _check_size(str(path), path.stat().st_size, limits[path.name])
             found[path.name] = path.read_bytes()
     return found
@@ -143,19 +169,48 @@ def _npm_reason(stderr: str) -> str:
     return lines[0] if lines else "no reason given"
 
 
-def _open_tar(archive: Path | IO[bytes]) -> tarfile.TarFile:
-    if isinstance(archive, Path):
-        return tarfile.open(archive, "r:gz")
-    return tarfile.open(fileobj=archive, mode="r:gz")
+def _announced(content_length: str) -> int:
+    """The length that a server announces; 0 if it announces none, or something that is no length.
+
+    >>> _announced("123"), _announced("abc"), _announced("-1")
+    (123, 0, 0)
+    """
+    is_length = content_length.isascii() and content_length.isdigit() and len(content_length) < 20
+    return int(content_length) if is_length else 0
 
 
-def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, limit: int) -> bytes:
-    _check_size(member.name, member.size, limit)
-    stream = tar.extractfile(member)
-    assert stream is not None, "extractfile gives a stream for every regular file"
-    return stream.read()
+def _members(stream: gzip.GzipFile, most: int) -> Iterator[tarfile.TarInfo]:
+    """The header of each member; the caller reads its content. An archive of more than `most` bytes is refused."""
+    total = 0
+    while any(block := stream.read(TAR_BLOCK)) or not block:
+        member = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        if member.type in WITHOUT_CONTENT:
+            member.size = 0
+        if member.size < 0:
+            raise AsniError(f"the archive is damaged: {shown(member.name)} has a size of {member.size:,} bytes")
+        total += TAR_BLOCK + member.size
+        if total > most:
+            raise AsniError(f"the archive unpacks to more than {most:,} bytes, at {shown(member.name)}")
+        yield member
+
+
+def _next(stream: gzip.GzipFile, size: int, *, keep: bool) -> bytes:
+    """The next `size` bytes of an archive and their padding; not kept, they are read only to get past them."""
+    content = stream.read(size) if keep else b""
+    left = size - len(content) + -size % TAR_BLOCK
+    while left:
+        block = stream.read(min(left, BLOCK))
+        if not block:
+            raise EOFError("it ends within a file")
+        left -= len(block)
+    return content
+
+
+def _check_first(name: str, found: Files) -> None:
+    if name in found:
+        raise AsniError(f"{name} occurs more than once; give the folder of the right one")
 
 
 def _check_size(name: str, size: int, limit: int) -> None:
     if size > limit:
-        raise AsniError(f"{name} is larger than the maximum of {limit:,} bytes")
+        raise AsniError(f"{shown(name)} is larger than the maximum of {limit:,} bytes")

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asni.errors import UsageError, unknown
+from asni.errors import UsageError, shown, unknown
 from asni.networks.conv import conv2, conv4, conv6
 from asni.networks.fc import fc
 from asni.networks.resnet import resnet18, resnet50
@@ -44,7 +44,13 @@ def build(name: str, shape: Shape, classes: int, options: Mapping[str, Any] | No
         raise unknown("network", name, [*NETWORKS, "package.module:function"])
     if options:
         raise UsageError(f"network '{name}' takes no options; only a package.module:function does")
-    return NETWORKS[name](shape, classes)
+    try:
+        return NETWORKS[name](shape, classes)
+    except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+        raise UsageError(
+            f"network '{name}' cannot be built for images of shape {shown(shape)} and {shown(classes)} classes: "
+            f"{shown(str(error).strip().splitlines()[0])}"
+        ) from error
 
 
 def check_output(model: nn.Module, shape: Shape, classes: int) -> None:

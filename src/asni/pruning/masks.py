@@ -207,10 +207,17 @@ def floor_counts(layers: Mapping[str, Tensor], floor: float, keep: int) -> dict[
 
 
 def weights_to_keep(weights: Mapping[str, Tensor], sparsity: float, floor: float | None = None) -> int:
-    """How many of the weights live at this sparsity; refuses one that leaves none, or fewer than the floor keeps."""
-    keep = kept(weight_count(weights), sparsity)
-    if keep == 0:
-        raise UsageError(f"a sparsity of {sparsity} prunes all {weight_count(weights):,} weights. Choose a lower one.")
+    """How many of the weights live at this sparsity; refuses one that leaves too few for one in each layer, or for the
+    floor.
+    """
+    total, layers = weight_count(weights), sum(weight.numel() > 0 for weight in weights.values())
+    keep = kept(total, sparsity)
+    if keep < max(layers, 1):
+        most = f" At most {1 - layers / total:.12g} leaves one in each." if total > layers else ""
+        raise UsageError(
+            f"a sparsity of {sparsity} leaves {keep:,} of the {total:,} prunable weights, too few for "
+            f"{layers} layer{'s' * (layers != 1)}.{most}"
+        )
     if floor is not None:
         floor_counts(weights, floor, keep)
     return keep

@@ -14,6 +14,9 @@ from asni.errors import UsageError
 
 Schedule = Callable[[int, int], float]
 
+LEAST_GAMMA, MOST_GAMMA = 1e-12, 1e12
+"""Steeper than a step between two epochs and flatter than any training is long; beyond lie overflows."""
+
 
 def last_pruning(epochs: int) -> int:
     """The epoch after which the network is pruned for the last time.
@@ -55,8 +58,11 @@ class Sigmoid:
     least: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.gamma is not None and not self.gamma > 0:
-            raise UsageError(f"gamma, the width of the sigmoid in epochs, must be above 0, not {self.gamma}.")
+        if self.gamma is not None and not LEAST_GAMMA <= self.gamma <= MOST_GAMMA:
+            raise UsageError(
+                "gamma, the width of the sigmoid in epochs, must be above 0 "
+                f"({LEAST_GAMMA:g} to {MOST_GAMMA:g}), not {self.gamma}."
+            )
         if not 0 <= self.beta <= 1:
             raise UsageError(f"beta must be a fraction of the epochs from 0 to 1, not {self.beta}.")
         if not 0 <= self.least < 1:

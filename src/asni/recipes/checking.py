@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from asni.errors import UsageError
+from asni.errors import MOST_LISTED, MOST_QUOTED, UsageError, shown
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -23,13 +23,17 @@ def checked(model: type[Model], data: Mapping[str, Any], source: str, **given: A
         valid = model.model_validate({**data, **given})
     except ValidationError as refusal:
         lines += [_explained(model, error, known) for error in refusal.errors()]
+    except UsageError as refusal:
+        # Of the schedule, which takes more than a recipe.
+        lines.append(str(refusal))
     if lines:
-        raise UsageError("\n".join(f"{source}: {line}" for line in lines))
+        more = [f"and {len(lines) - MOST_LISTED:,} more"] * (len(lines) > MOST_LISTED)
+        raise UsageError("\n".join(f"{shown(source)}: {line}" for line in lines[:MOST_LISTED] + more))
     return valid
 
 
 def _explained(model: type[BaseModel], error: ErrorDetails, known: list[str]) -> str:
-    key = ".".join(str(part) for part in error["loc"])
+    key = shown(".".join(str(part) for part in error["loc"]))
     if error["type"] == "extra_forbidden":
         return f"{key}: no such key{_nearest(key, known)}"
     if error["type"] == "missing":
@@ -38,7 +42,15 @@ def _explained(model: type[BaseModel], error: ErrorDetails, known: list[str]) ->
         return f"{key}: {error['ctx']['error']}" if key else str(error["ctx"]["error"])
     allowed = error["msg"].removeprefix("Input ")
     field = _field_description(model, key)
-    return f"{key} = {error['input']!r}: {allowed}{f' ({field})' if field else ''}"
+    return f"{key} = {_quoted(error['input'])}: {allowed}{f' ({field})' if field else ''}"
+
+
+def _quoted(value: object) -> str:
+    try:
+        return shown(repr(value[:MOST_QUOTED] if isinstance(value, str) else value))
+    except (ValueError, RecursionError):
+        # Python neither writes out an integer of thousands of digits, nor arrays in arrays without end.
+        return f"<{type(value).__name__}>"
 
 
 def _nearest(key: str, known: list[str]) -> str:

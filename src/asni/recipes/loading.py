@@ -1,14 +1,25 @@
 """Recipes from TOML: the ones in this package by name, a user's own by path."""
 
 import os
+import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from asni.errors import UsageError, unknown
+from asni.errors import UsageError, shown, unknown
 from asni.recipes.checking import checked
+from asni.recipes.outside_files import expanded, read_bounded
 from asni.recipes.recipe import Recipe, is_path
+
+MOST_BYTES = 1 << 20
+
+KEY = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+TOO_LONG = {
+    re.compile(rf"(?<![\w-]){KEY}(?:[ \t]*+\.[ \t]*+{KEY}){{30}}"): "a key has more than 29 dots",
+    re.compile(r"(?<![0-9_])[0-9_]{1000}"): "a number has a thousand digits or more",
+}
+"""What tomllib takes quadratic time and memory for, or does not convert."""
 
 
 class Size(NamedTuple):
@@ -65,29 +76,39 @@ def load(name_or_path: str) -> Recipe:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_bounded(path, MOST_BYTES).decode()
     except FileNotFoundError:
-        raise UsageError(f"no recipe file '{path}' (recipes by name: {', '.join(names())})") from None
+        raise UsageError(f"no recipe file {str(path)!r} (recipes by name: {', '.join(names())})") from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not valid UTF-8 (byte {error.start})") from None
+        raise UsageError(f"{shown(path)}: not valid UTF-8 (byte {error.start})") from None
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"{shown(path)}: cannot be read: {error.strerror}") from None
 
 
 def _parsed(text: str, name: str, source: str, folder: Path = Path()) -> Recipe:
+    data = _toml(text, shown(source))
+    if isinstance(dataset := data.get("dataset"), str) and is_path(dataset):
+        data["dataset"] = _beside(folder, expanded(dataset, f"{shown(source)}: dataset"))
+    return checked(Recipe, data, source, name=name, overrides={})
+
+
+def _toml(text: str, source: str) -> dict[str, Any]:
+    for pattern, problem in TOO_LONG.items():
+        if found := pattern.search(text):
+            raise UsageError(f"{source}: line {text.count(chr(10), 0, found.start()) + 1}: {problem}")
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise UsageError(f"{source}: arrays or tables are nested too deeply") from None
+    except ValueError as error:
         raise UsageError(f"{source}: not valid TOML: {error}") from None
-    recipe = checked(Recipe, data, source, name=name, overrides={})
-    return recipe.model_copy(update={"dataset": _beside(folder, recipe.dataset)}) if is_path(recipe.dataset) else recipe
 
 
-def _beside(folder: Path, dataset: str) -> str:
+def _beside(folder: Path, data: Path) -> str:
     """The path of data that is given relative to the recipe's folder, always in the same spelling.
 
-    >>> _beside(Path("mine"), "./flowers"), _beside(Path(), "flowers/"), _beside(Path("mine"), "/data/flowers")
-    ('mine/flowers', './flowers', '/data/flowers')
+    >>> _beside(Path("mine"), Path("flowers")), _beside(Path(), Path("flowers")), _beside(Path(), Path("/flowers"))
+    ('mine/flowers', './flowers', '/flowers')
     """
-    path = os.path.normpath(folder / Path(dataset).expanduser())
+    path = os.path.normpath(folder / data)
     return path if is_path(path) else f"./{path}"

@@ -10,7 +10,7 @@ from asni.errors import UsageError
 from asni.pruning.schedules import Sigmoid
 from asni.recipes.checking import checked
 from asni.recipes.own_code import is_code
-from asni.recipes.sections import STRICT, Lottery, Options, Overrides, Paper, Pruning, Training
+from asni.recipes.sections import STRICT, Line, Lottery, Options, Overrides, Paper, Pruning, Training
 
 EXCLUSIVE = {
     "alpha": "sparsity",
@@ -21,6 +21,7 @@ EXCLUSIVE = {
 """Pairs of overrides of which a variant has one: the later one replaces the other."""
 
 
+MOST_IMAGES_PER_EPOCH = 100_000_000
 MOST_NAME_BYTES = 100
 MOST_DIRECTORY_BYTES = 255
 """What file systems allow for the name of one directory."""
@@ -49,10 +50,10 @@ class Recipe(BaseModel):
     model_config = STRICT
 
     name: Annotated[str, AfterValidator(_named)]
-    title: str = ""
-    dataset: str = Field(description="one of the paper's, a ./folder, a file.npz, or package.module:function")
+    title: Line = ""
+    dataset: Line = Field(description="one of the paper's, a ./folder, a file.npz, or package.module:function")
     dataset_options: Options = {}
-    network: str = Field(description="one of the paper's, or package.module:function")
+    network: Line = Field(description="one of the paper's, or package.module:function")
     network_options: Options = {}
     training: Training
     pruning: Pruning
@@ -115,7 +116,14 @@ class Recipe(BaseModel):
         """The recipe's number, or the number of batches in the training set."""
         if self.training.batch_size > images:
             raise UsageError(f"batch_size = {self.training.batch_size} is more than the {images} training images.")
-        return self.training.steps_per_epoch or -(-images // self.training.batch_size)
+        if (steps := self.training.steps_per_epoch) is None:
+            return -(-images // self.training.batch_size)
+        if steps * self.training.batch_size > MOST_IMAGES_PER_EPOCH:
+            raise UsageError(
+                f"steps_per_epoch = {steps:,} times batch_size = {self.training.batch_size:,} is more than "
+                f"{MOST_IMAGES_PER_EPOCH:,} images in an epoch, whose order is held in memory. Train more epochs."
+            )
+        return steps
 
     @property
     def variant_name(self) -> str:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from asni.errors import unknown
+from asni.errors import MOST_QUOTED, unknown
+from asni.pruning.schedules import LEAST_GAMMA, MOST_GAMMA
 from asni.recipes.own_code import is_code
 
 if TYPE_CHECKING:
@@ -14,19 +15,20 @@ if TYPE_CHECKING:
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-Epochs = Annotated[int, Field(ge=1, le=1_000_000)]
-BatchSize = Annotated[int, Field(ge=1)]
-Steps = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Epochs = Annotated[int, Field(ge=1, le=100_000)]
+BatchSize = Annotated[int, Field(ge=1, le=100_000_000)]
+Steps = Annotated[int, Field(ge=1, le=10_000_000)]
 Rate = Annotated[float, Field(gt=0)]
 Sparsity = Annotated[float, Field(gt=0, lt=1)]
-Alpha = Annotated[float, Field(gt=0)]
+Alpha = Annotated[float, Field(gt=0, le=1e12)]
 Beta = Annotated[float, Field(ge=0, le=1)]
-Gamma = Annotated[float, Field(gt=0)]
+Gamma = Annotated[float, Field(ge=LEAST_GAMMA, le=MOST_GAMMA)]
 Least = Annotated[float, Field(ge=0, lt=1)]
 
 Score = Literal["magnitude", "lamp"]
 
-Floor = Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0, le=10**15)]
+Floor = Count | Annotated[float, Field(ge=0, le=1)]
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
 
@@ -45,13 +47,36 @@ SCORE = "the score that ranks the weights"
 FLOOR = "the minimum to keep in each layer: a fraction such as 0.01, or a whole number of weights"
 
 
+MOST_NESTED = 20
+MOST_THREADS = 1024
+"""Far more of them end the process without a message."""
+
+
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"{text[:MOST_QUOTED]!r} must be one line of printable characters")
+    return text
+
+
+Line = Annotated[str, Field(max_length=4096), AfterValidator(_one_line)]
+
+
 def _storable(options: dict[str, Any]) -> dict[str, Any]:
+    kinds = "strings, finite numbers, booleans, and arrays and tables of these"
+    if _deeper_than(MOST_NESTED, options):
+        raise ValueError(f"may contain {kinds}, nested at most {MOST_NESTED} times")
     try:
         json.dumps(options, allow_nan=False)
     except (TypeError, ValueError) as error:
-        kinds = "strings, finite numbers, booleans, and arrays and tables of these"
         raise ValueError(f"may contain {kinds} ({error})") from error
     return options
+
+
+def _deeper_than(levels: int, value: object) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inside = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_deeper_than(levels - 1, each) for each in inside)
 
 
 Options = Annotated[dict[str, Any], AfterValidator(_storable)]
@@ -66,7 +91,7 @@ class Training(BaseModel):
     epochs: Epochs
     batch_size: BatchSize
     steps_per_epoch: Steps | None = Field(default=None, description="default: the whole training set once")
-    optimizer: str = Field(description="adam, adamw, sgd, or package.module:Class")
+    optimizer: Line = Field(description="adam, adamw, sgd, or package.module:Class")
     optimizer_options: Options = Field(default={}, description="more arguments for a package.module:Class")
     lr: Rate
     weight_decay: float = Field(default=0.0, ge=0)
@@ -74,8 +99,10 @@ class Training(BaseModel):
     nesterov: bool = False
     lr_policy: Literal["constant", "cosine"] = "constant"
     delta: float = Field(default=0.0, ge=0, description="keeps the final rate of the cosine above 0")
-    warmup_epochs: int = Field(default=0, ge=0)
-    threads: int | None = Field(default=None, ge=1, description="CPU threads per process; default: torch's choice")
+    warmup_epochs: Count = 0
+    threads: int | None = Field(
+        default=None, ge=1, le=MOST_THREADS, description="CPU threads per process; default: torch's choice"
+    )
     augment: Literal["crop-flip", "resized-crop-flip"] | None = None
 
     @field_validator("optimizer")
@@ -120,8 +147,8 @@ class Pruning(BaseModel):
 
     score: Score = Field(default="magnitude", description=SCORE)
     floor: Floor | None = Field(default=None, description=FLOOR)
-    include: list[str] | None = Field(default=None, description="patterns of the layers to prune; default: all")
-    exclude: list[str] | None = Field(default=None, description="patterns of the layers not to prune")
+    include: list[Line] | None = Field(default=None, description="patterns of the layers to prune; default: all")
+    exclude: list[Line] | None = Field(default=None, description="patterns of the layers not to prune")
 
     @model_validator(mode="after")
     def _one_height(self) -> Self:
@@ -166,9 +193,9 @@ class Paper(BaseModel):
 
     model_config = STRICT
 
-    row: int | None = None
-    parameters: int | None = None
-    nonzeros: int | None = None
+    row: Count | None = None
+    parameters: Count | None = None
+    nonzeros: Count | None = None
     sparsity: float | None = None
     dense: float | None = None
     asni_1: float | None = None

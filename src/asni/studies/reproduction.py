@@ -52,7 +52,7 @@ def _recipes_of(asked: str) -> list[str]:
             raise UsageError(f"{asked}: has no [paper] numbers to compare with; use `asni investigate {asked}`.")
         return [asked]
     by_row = _names_by_row()
-    if not (numbers := re.fullmatch(r"(\d+)(?:-(\d+))?", asked)):
+    if not (numbers := re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", asked)):
         raise unknown("row or recipe", asked, ["1-12", *(name for row in by_row.values() for name in row)])
     first, last = int(numbers[1]), int(numbers[2] or numbers[1])
     if not min(by_row) <= first <= last <= max(by_row):
