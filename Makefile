@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test bench format clean
+.PHONY: demo test bench attack format clean
 
 demo: .venv/installed
 	$(BIN)/asni investigate digits-fc
@@ -14,6 +14,9 @@ test: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
+
+attack: .venv/installed
+	$(BIN)/python -m attack --save results/reliability/attack.json
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .

@@ -13,8 +13,8 @@ from asni.packing import pack
 from asni.packing.dtypes import Tensor
 from asni.packing.writing import write
 from asni.recipes import load
+from attack.anatomy import write_ones
 from tests.cli.calling import Command
-from tests.packing.anatomy import write_ones
 from tests.training.training_setup import trainer
 
 

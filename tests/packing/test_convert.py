@@ -14,7 +14,7 @@ from torch import nn
 
 from asni.errors import PackError, UsageError
 from asni.packing import contents, load, pack, unpack
-from tests.packing.anatomy import Anatomy
+from attack.anatomy import Anatomy
 from tests.packing.same_bits import assert_same_bits
 
 STATE = {

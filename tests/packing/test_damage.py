@@ -5,7 +5,6 @@ A slice of them runs here; all of them with ASNI_FUZZ=10000 in the environment.
 
 import os
 import random
-import struct
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -18,98 +17,12 @@ from asni.errors import PackError
 from asni.packing import inspect, pack, read
 from asni.packing.dtypes import Tensor
 from asni.packing.writing import write
-from tests.packing.anatomy import Anatomy
+from attack.anatomy import Anatomy
+from attack.packed_files import SPOILERS
 
 MUTATIONS = int(os.environ.get("ASNI_FUZZ", "600"))
 ALLOWED = 24 << 20
 """The memory that a spoilt file may take, of which an original takes two thirds."""
-NASTY: list[Any] = [
-    2**60, 2**31, -1, 0, 1, 3, None, "", "x", [], {}, [2**60], [2**30, 2**30], [-1, 4], [[[]]], 1e300, True, False,
-    "float64", "bfloat16", "int8", "bool", "amenable", "half", 0.5,
-]  # fmt: skip
-
-
-def flip_bits(data: bytes, rng: random.Random) -> bytes:
-    spoilt = bytearray(data)
-    for _ in range(rng.choice([1, 1, 2, 8, 64])):
-        spoilt[rng.randrange(len(spoilt))] ^= 1 << rng.randrange(8)
-    return bytes(spoilt)
-
-
-def cut(data: bytes, rng: random.Random) -> bytes:
-    start = rng.choice([0, 0, 0, rng.randrange(len(data))])
-    return data[start : rng.randrange(start, len(data))]
-
-
-def grow(data: bytes, rng: random.Random) -> bytes:
-    at = rng.choice([0, len(data), rng.randrange(len(data))])
-    return data[:at] + rng.randbytes(rng.choice([1, 4, 100])) + data[at:]
-
-
-def overwrite(data: bytes, rng: random.Random) -> bytes:
-    at = rng.randrange(len(data))
-    filling = rng.choice([bytes(8), b"\xff" * 8, rng.randbytes(8), struct.pack("<Q", 2**60)])
-    return (data[:at] + filling + data[at + 8 :])[: len(data)]
-
-
-def edit_header(data: bytes, rng: random.Random) -> bytes:
-    """Any value anywhere in the JSON replaced, removed or doubled."""
-    anatomy = Anatomy.of(data)
-    places: list[tuple[Any, Any]] = []
-
-    def walk(node: Any) -> None:
-        for key in list(node) if isinstance(node, dict) else range(len(node)):
-            places.append((node, key))
-            if isinstance(node[key], dict | list):
-                walk(node[key])
-
-    walk(anatomy.header)
-    for _ in range(rng.choice([1, 1, 2, 3])):
-        node, key = rng.choice(places)
-        action = rng.randrange(6)
-        if action == 0 and isinstance(node, list):
-            node.insert(rng.randrange(len(node) + 1), rng.choice(NASTY))
-        elif action == 1 and isinstance(node, list) and node:
-            node.insert(rng.randrange(len(node)), rng.choice(node))
-        elif action == 2 and isinstance(node, dict):
-            node.pop(key, None)
-        elif isinstance(node, dict) or key < len(node):
-            old = node[key] if isinstance(node, list) else node.get(key)
-            near = old + rng.choice([-1, 1, 8]) if type(old) is int else rng.choice(NASTY)
-            node[key] = rng.choice([near, rng.choice(NASTY)])
-    return anatomy.assembled()
-
-
-def edit_section(data: bytes, rng: random.Random) -> bytes:
-    """A section spoilt, with its length and checksum made to agree: only the decoders stand in the way."""
-    anatomy = Anatomy.of(data)
-    index = rng.randrange(len(anatomy.sections))
-    section = anatomy.sections[index] or b"\0"
-    anatomy.sections[index] = rng.choice([flip_bits, cut, grow, overwrite])(section, rng)
-    anatomy.header["sections"] = [len(section) for section in anatomy.sections]
-    return anatomy.assembled()
-
-
-def shuffle_tensors(data: bytes, rng: random.Random) -> bytes:
-    anatomy = Anatomy.of(data)
-    rng.shuffle(rng.choice([anatomy.header["tensors"], anatomy.sections, anatomy.header["sections"]]))
-    return anatomy.assembled()
-
-
-def inflate_header(data: bytes, rng: random.Random) -> bytes:
-    """A header that is small in the file and huge, or deep, in memory."""
-    anatomy = Anatomy.of(data)
-    deep: Any = []
-    for _ in range(rng.choice([500, 900])):
-        deep = [deep]
-    anatomy.header[rng.choice(["more", "tensors", "network"])] = rng.choice([" " * 10**6, [[]] * 10**5, deep])
-    return anatomy.assembled()
-
-
-SPOILERS: list[Callable[[bytes, random.Random], bytes]] = [
-    flip_bits, cut, grow, overwrite, edit_header, edit_header, edit_section, edit_section, shuffle_tensors,
-    inflate_header,
-]  # fmt: skip
 
 
 def originals(folder: Path) -> list[Path]:

@@ -22,7 +22,7 @@ from asni.packing.dtypes import DTYPES, Tensor, from_float32
 from asni.packing.memory import FACTOR, UNLIMITED, WRITING, Memory
 from asni.packing.reading import decoded
 from asni.packing.writing import write
-from tests.packing.anatomy import Anatomy, write_ones
+from attack.anatomy import Anatomy, write_ones
 
 Operation = Callable[[Path], object]
 OPERATIONS: dict[str, Operation] = {
