@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -145,3 +146,10 @@ def test_a_network_without_anything_to_train_is_refused(name: str) -> None:
 def test_a_network_that_learns_its_shapes_from_the_first_images_has_them() -> None:
     weight = build("own_networks:lazy", SHAPE, 3).get_parameter("1.weight")
     assert weight.shape == (3, 16)
+
+
+@pytest.mark.parametrize("shape", [(10**18, 10**18, 10**18), (10**30, 1, 1), (-1, 8, 8), ("a", "b", "c"), (None, 8, 8)])
+@pytest.mark.parametrize("name", ["fc", "conv6", "vgg11", "resnet18"])
+def test_a_shape_of_no_images_is_refused_in_words(name: str, shape: Any) -> None:
+    with torch.device("meta"), pytest.raises(UsageError, match=rf"'{name}' cannot be built for images of shape"):
+        build(name, shape, 10)

@@ -1,14 +1,13 @@
 """A browser, and a server for it."""
 
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from asni.report.serving import server
+from tests.report.answering import answering
 from tests.report.browsing import drawn
 
 CHROMIUM = (
@@ -55,10 +54,6 @@ def runs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def port(runs: Path) -> Iterator[int]:
-    with server(runs) as listening:
-        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
-        thread.start()
-        yield listening.server_port
-        listening.shutdown()
-        thread.join()
+def address(runs: Path) -> Iterator[str]:
+    with answering(runs) as server:
+        yield server.address

@@ -38,13 +38,13 @@ def test_a_run_inside_another_is_found_too(tmp_path: Path) -> None:
 
 
 def test_a_linked_directory_is_looked_into_once_and_a_circle_of_links_ends(tmp_path: Path) -> None:
-    make_run(tmp_path / "elsewhere" / "run")
-    make_run(tmp_path / "runs" / "here", seed=1)
-    (tmp_path / "runs" / "linked").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "runs" / "linked-again").symlink_to(tmp_path / "elsewhere" / "run")
-    (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "runs")
-    (tmp_path / "elsewhere" / "self").symlink_to(tmp_path / "elsewhere")
-    assert [run.path for run in collect(tmp_path / "runs").runs] == ["here", "linked/run"]
+    run = make_run(tmp_path / "there" / "run", initial=INITIAL)
+    (tmp_path / "again").symlink_to(run)
+    (tmp_path / "there" / "back").symlink_to(tmp_path)
+    (tmp_path / "there" / "self").symlink_to(tmp_path / "there")
+    found = collect(tmp_path)
+    assert [run.path for run in found.runs] == ["again"]
+    assert found.warnings == []
 
 
 def test_a_directory_that_cannot_be_looked_into_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,11 +17,11 @@ LAYERS = {f"{name}.weight": WEIGHT for name in ("first", "second")}
 
 
 @pytest.fixture
-def served(chromium: Any, runs: Path, port: int) -> Any:
+def served(chromium: Any, runs: Path, address: str) -> Any:
     """A page of two pruned runs."""
     for stage in ("asni-1", "original"):
         make_run(runs / "digits" / stage, stage=stage, weights=LAYERS)
-    chromium.get(f"http://127.0.0.1:{port}/")
+    chromium.get(address)
     after_drawing(chromium)
     return chromium
 

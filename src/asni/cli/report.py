@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from asni.cli.options import RUNS
+from asni.cli.output import printable
 from asni.errors import UsageError
 
 
@@ -30,26 +31,30 @@ def report(
 
 def _write(directory: Path, out: Path) -> None:
     from asni.files import write_text
-    from asni.report import collect, page
+    from asni.report import collect, fitted, page
 
-    collection = collect(directory)
+    collection = fitted(collect(directory))
     if not collection.runs and not collection.warnings:
         raise UsageError(f"{directory} holds no runs. Train some first, for example with `asni investigate digits-fc`.")
     html = page(collection)
     write_text(out, html)
     for warning in collection.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        # Indented: a line of a name that a file holds must not look like one of this program.
+        print("warning:", printable(warning).replace("\n", "\n  "), file=sys.stderr)
     print(f"{out}: {len(collection.runs)} runs, {out.stat().st_size:,} bytes")
 
 
 def _serve(directory: Path, port: int) -> None:
     from asni.report import collect
-    from asni.report.serving import server
 
+    try:
+        from asni.report.serving import Server
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--serve needs {error.name}: pip install 'asni[serve]'.") from error
+
+    # The first page then comes at once: the weights of finished runs are counted only once.
     collect(directory)
-    with server(directory, port) as listening:
-        print(f"http://127.0.0.1:{listening.server_port}/  (Ctrl-C to stop)", flush=True)
-        try:
-            listening.serve_forever()
-        except KeyboardInterrupt:
-            print("stopped", file=sys.stderr)
+    server = Server(directory, port)
+    print(f"{server.address}  (Ctrl-C to stop)", flush=True)
+    server.run()
+    print("stopped", file=sys.stderr)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from asni.recipes.outside_files import expanded
+from asni.files import expanded
 
 
 def cache_folder(name: str) -> Path:

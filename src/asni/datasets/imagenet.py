@@ -18,8 +18,7 @@ from asni.datasets.normalisation import Normalisation
 from asni.datasets.order import shares
 from asni.datasets.pictures import SIZE, read_picture
 from asni.errors import AsniError, unknown
-from asni.files import write_text
-from asni.recipes.outside_files import expanded, read_bounded
+from asni.files import expanded, read_bounded, write_text
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,7 @@ from rich.console import Console
 from rich.progress import track
 
 from asni.errors import AsniError, shown
-from asni.files import write_text
-from asni.recipes.outside_files import read_bounded
+from asni.files import read_bounded, write_text
 
 ENDINGS = (".jpeg", ".jpg")
 LAYOUT = "train/<class>/*.JPEG, and val/<class>/*.JPEG or val/*.JPEG with a label file"

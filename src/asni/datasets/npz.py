@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from asni.datasets.info import Dataset, Info
 from asni.datasets.own_arrays import NAMES, Header, in_memory, sizes
 from asni.errors import UsageError, shown, unknown
-from asni.recipes.outside_files import regular_size
+from asni.files import regular_size
 
 MOST_BYTES = 64 << 20
 MOST_PER_BYTE = 64

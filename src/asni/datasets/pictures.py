@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from asni.errors import AsniError, shown
-from asni.recipes.outside_files import regular_size
+from asni.files import regular_size
 
 SIZE = 224
 RESIZED = 256

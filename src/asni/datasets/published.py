@@ -15,8 +15,7 @@ from asni.datasets import sources
 from asni.datasets.cache import cache_folder
 from asni.datasets.memory import Arrays
 from asni.errors import AsniError
-from asni.files import write_bytes
-from asni.recipes.outside_files import regular_size
+from asni.files import regular_size, write_bytes
 
 log = logging.getLogger(__name__)
 

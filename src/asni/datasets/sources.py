@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from asni.errors import AsniError, shown
-from asni.recipes.outside_files import regular_size
+from asni.files import regular_size
 
 Files = dict[str, bytes]
 

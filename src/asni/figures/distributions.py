@@ -44,7 +44,8 @@ class Histogram:
         >>> Histogram(0.25, -1, np.array([5, 1, 2])).merged(0.5)
         Histogram(width=0.5, first=-1, counts=array([5, 3]))
         """
-        owner = (self.first + np.arange(len(self.counts))) // round(width / self.width)
+        # The bins are numbered by 64 bits, but networks as far apart as 1e-30 and 1e30 differ by more.
+        owner = (self.first + np.arange(len(self.counts))) // min(round(width / self.width), 1 << 62)
         first = int(owner[0]) if len(owner) else 0
         counts = np.zeros(int(owner[-1]) - first + 1 if len(owner) else 0, np.int64)
         np.add.at(counts, owner - first, self.counts)
@@ -163,7 +164,7 @@ def places(names: Sequence[str]) -> list[Place]:
     found: list[Place] = []
     opened: set[int] = set()
     for name in names:
-        match = re.match(r"(?:.*\.)?layer(\d+)\.\d+\.", name)
+        match = re.match(r"(?:.*\.)?layer(\d{1,9})\.\d+\.", name)
         stage = int(match[1]) if match else None
         skip = stage is not None and "downsample" in name
         opens = stage is not None and not skip and stage not in opened

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asni.errors import UsageError, shown, unknown
+from asni.files import expanded, read_bounded
 from asni.recipes.checking import checked
-from asni.recipes.outside_files import expanded, read_bounded
 from asni.recipes.recipe import Recipe, is_path
 
 MOST_BYTES = 1 << 20

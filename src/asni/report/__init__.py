@@ -8,11 +8,17 @@ NaN, and a mean that includes a NaN is not shown.
 sampled; whole networks share their bins, each as a fraction of its own surviving weights. Recipes that differ only in
 sparsity share one chart of accuracy against nonzeros, which leaves out intermediate trainings.
 
+**One bad run costs itself alone.** Whatever its files hold, it is named with the reason, and the other runs are shown.
+Only regular files are read: JSON up to 64 MiB, weights up to 1 GiB and 5,000 layers. Links that leave the directory are
+not followed. Where the page would be too large, the largest runs above 250 kB are left out.
+
 **Names are text.** They enter the page through `textContent` alone, and its Content-Security-Policy allows one script,
-by its hash. `--serve` listens on 127.0.0.1.
+by its hash. `--serve` (an extra) listens on 127.0.0.1. Its address has a token, since other users of the machine can
+reach the port too. It holds 100 connections, lets others wait, and closes one that is idle for 20 seconds.
 """
 
 from asni.report.building import page
 from asni.report.collecting import collect
+from asni.report.fitting import fitted
 
-__all__ = ["collect", "page"]
+__all__ = ["collect", "fitted", "page"]

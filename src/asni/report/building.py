@@ -4,7 +4,8 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from asni.report.weights import distribution, layers
 
 MOST_BYTES = 5_000_000
 _BINS = (80, 40, 20)  # of a histogram: as fine as the page's size allows
-_MOST_EPOCHS = 100_000  # a browser draws them as one path
+_MOST_EPOCHS = 10_000  # of a schedule, which is solved for alpha
+_MOST_WARNINGS = 1000
 _SCRIPTS = (
     "elements.js",
     "chart.js",
@@ -50,21 +52,39 @@ def page(collection: Collection, *, version: str | None = None) -> str:
     )
 
 
+def size(collection: Collection) -> int:
+    """The bytes that the runs take at least."""
+    return len(_json(_data(collection, min(_BINS), None)))
+
+
+def fits(collection: Collection) -> bool:
+    """Whether the page becomes small enough."""
+    return len(_filled(_data(collection, min(_BINS), None)).encode()) < MOST_BYTES
+
+
 def _filled(data: Mapping[str, Any]) -> str:
+    # The data come last, so that a placeholder inside them is never filled.
+    return _frame().replace("{{DATA}}", _json(data))
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    # Inside a script element `<` could end it; \u003c is the same character to JSON.
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+@cache
+def _frame() -> str:
+    """The page without its data."""
     folder = files(__package__).joinpath("page")
     style = folder.joinpath("report.css").read_text(encoding="utf-8")
     script = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    # Inside a script element `<` could end it; \u003c is the same character to JSON.
-    text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     html = folder.joinpath("report.html").read_text(encoding="utf-8")
     parts = {
         "STYLE_HASH": _content_hash(style),
         "SCRIPT_HASH": _content_hash(script),
         "STYLE": style,
         "SCRIPT": script,
-        "DATA": text,
     }
-    # The data come last, so that a placeholder inside them is never filled.
     for place, filling in parts.items():
         html = html.replace(f"{{{{{place}}}}}", filling)
     return html
@@ -87,7 +107,7 @@ def _data(collection: Collection, bins: int, version: str | None) -> dict[str, A
     return {
         "name": collection.name,
         "version": version,
-        "warnings": collection.warnings,
+        "warnings": _shortened(collection.warnings),
         "groups": [
             {
                 "family": list(families).index(_family(own[0])),
@@ -96,6 +116,11 @@ def _data(collection: Collection, bins: int, version: str | None) -> dict[str, A
             for own in groups.values()
         ],
     }
+
+
+def _shortened(warnings: Sequence[str]) -> list[str]:
+    more = len(warnings) - _MOST_WARNINGS
+    return [*warnings[:_MOST_WARNINGS], *([f"and {more:,} more warnings"] if more > 0 else [])]
 
 
 def _family(run: ShownRun) -> str:
@@ -161,12 +186,14 @@ def _in_words(settings: Mapping[str, Any]) -> str:
 def _schedule(recipe: Recipe, runs: Iterable[ShownRun]) -> dict[str, Any] | None:
     """The data for the schedule chart; None if the schedule cannot be drawn."""
     epochs, sizes = recipe.training.epochs, _sizes(runs)
+    if max(epochs, recipe.pruning.epochs or 0) > _MOST_EPOCHS:
+        return None
     try:
         schedule, alpha = recipe.schedule(sizes.get("prunable")), recipe.alpha(sizes.get("prunable"))
     except ArithmeticError:
         # A curve that rises only after the last epoch does not reach the sparsity at any height.
         return None
-    if not math.isfinite(alpha) or epochs > _MOST_EPOCHS:
+    if not math.isfinite(alpha):
         return None
     curve = {"alpha": alpha, "beta": recipe.pruning.beta, "gamma": recipe.gamma, "least": recipe.pruning.least}
     return {"epochs": epochs, **curve, "final": 100 * schedule.final, **sizes}

@@ -1,8 +1,9 @@
 """Read every run below a directory. All files are validated; what cannot be read becomes a warning, never a number."""
 
+import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -16,14 +17,20 @@ from asni.errors import AsniError, UsageError
 from asni.figures.distributions import Histogram, Layer, histogram, layers, surviving
 from asni.methods import FROM_ORIGINAL_VALUES, METHODS
 from asni.recipes import Recipe
+from asni.report.finding import directories, require_inside
+from asni.report.possible import require_possible
 from asni.runs import names, reading
+from asni.runs.regular_files import require_regular
 
 Value = TypeVar("Value", str, int, dict[str, Any])
 _KINDS: dict[type, str] = {str: "a string", int: "an integer", dict: "an object"}
 _MOST_LAYER_BINS = 2048
 _MOST_NETWORK_BINS = 16384  # one layer with large weights sets the span, but most weights are near zero
 _CACHED_RUNS = 2048  # cached runs; with more, reading them in order would miss every time
-_RUN_MARKERS = {names.REQUEST, names.ENVIRONMENT, names.METRICS, names.RESULT}
+_MOST_WARNING = 1000  # characters; a message may quote a name from a file, of any length
+_MOST_LAYERS = 5000
+_MOST_WEIGHTS_BYTES = 1 << 30
+_MOST_SEED = 2**64 - 1
 Stamps = tuple[tuple[int, int] | None, ...]
 RESULTS = ("accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds")
 
@@ -74,19 +81,30 @@ def collect(root: Path) -> Collection:
     """Read every run below `root`."""
     if not root.is_dir():
         raise UsageError(f"{root} is not a directory. Choose one that contains runs, such as runs/ or runs/mnist-fc.")
-    collection = Collection(root.resolve().name)
-    unreadable: list[OSError] = []
-    for directory in directories(root, unreadable.append):
+    collection = Collection(_encodable(root.resolve().name))
+
+    def warn(warning: str) -> None:
+        collection.warnings.append(_printable(root, warning))
+
+    def skipped(directory: Path, why: str) -> None:
+        warn(f"{directory.relative_to(root).as_posix()} was skipped: {why}")
+
+    for directory in directories(root, skipped):
         warnings: list[str] = []
         try:
-            collection.runs.append(_read(directory, directory.relative_to(root).as_posix(), warnings))
-        except AsniError as error:
-            warnings.append(f"{directory.relative_to(root).as_posix()} was skipped: {error}")
-        collection.warnings += [_printable(root, warning) for warning in warnings]
-    for why in unreadable:
-        place = Path(why.filename).relative_to(root).as_posix()
-        collection.warnings.append(_printable(root, f"{place} was skipped: cannot read the directory ({why.strerror})"))
+            require_inside(root, directory)
+            collection.runs.append(_read(directory, _encodable(directory.relative_to(root).as_posix()), warnings))
+        except Exception as error:
+            # A hostile file can raise almost anything, and the other runs must be shown.
+            warnings.append(f"{directory.relative_to(root).as_posix()} was skipped: {reason(error)}")
+        for warning in warnings:
+            warn(warning)
     return collection
+
+
+def reason(error: Exception) -> str:
+    """Why a run cannot be shown."""
+    return str(error) if isinstance(error, AsniError) else f"{type(error).__name__}: {error}"
 
 
 def stamps(directory: Path, files: Sequence[str]) -> Stamps:
@@ -104,29 +122,25 @@ def stamps(directory: Path, files: Sequence[str]) -> Stamps:
 
 def _printable(root: Path, warning: str) -> str:
     """Remove `root` from paths: a shared page must not reveal it, and the same runs must give the same bytes."""
-    # A file name may contain bytes that are not UTF-8 and cannot be printed.
-    return warning.replace(f"{root}{os.sep}", "").encode("utf-8", "replace").decode("utf-8")
+    text = _encodable(warning.replace(f"{root}{os.sep}", ""))
+    half = _MOST_WARNING // 2
+    return text if len(text) <= _MOST_WARNING else f"{text[:half]} … {text[-half:]}"
 
 
-def directories(root: Path, unreadable: Callable[[OSError], object] | None = None) -> Iterator[Path]:
-    """Yield directories that hold a run or parts of one; `unreadable` gets the error of each that cannot be read."""
-    seen: set[str] = set()
-    for folder, below, files in os.walk(root, onerror=unreadable, followlinks=True):
-        # Links may form a cycle, or lead to the same directory twice.
-        place = os.path.realpath(folder)
-        below[:] = [] if place in seen else sorted(name for name in below if not name.startswith("."))
-        if place not in seen and _RUN_MARKERS & set(files):
-            yield Path(folder)
-        seen.add(place)
+def _encodable(name: str) -> str:
+    """Escape what UTF-8 cannot encode: the bytes of a file name that are not UTF-8, and lone surrogates."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
-    request = reading.json_object(directory / names.REQUEST)
+    request = _encodable_object(directory / names.REQUEST)
     environment = _environment(directory, path, warnings)
     recipe = reading.recipe(directory)
     finished = (directory / names.RESULT).exists()
     metrics = _metrics(directory, recipe.training.epochs)
     stage, seed = _asked(directory, request, "stage", str), _asked(directory, request, "seed", int)
+    if not 0 <= seed <= _MOST_SEED:
+        raise AsniError(f"{directory / names.REQUEST}: seed is {seed}, not between 0 and {_MOST_SEED}")
     result = _result(directory, stage, seed) if finished else _last(metrics)
     if finished:
         warnings += _missing(path, metrics, result)
@@ -153,6 +167,17 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
     )
 
 
+def _encodable_object(path: Path) -> dict[str, Any]:
+    found = reading.json_object(path)
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise AsniError(
+            f"{path}: {error.object[error.start]!r} is half of a surrogate pair, which is not text"
+        ) from error
+    return found
+
+
 def _method(directory: Path, request: Mapping[str, Any], stage: str) -> str:
     if "method" not in request and stage not in METHODS:
         raise AsniError(f"an earlier version of asni wrote it, and did not record the method that {stage} belongs to")
@@ -168,7 +193,7 @@ def _asked(directory: Path, request: Mapping[str, Any], key: str, kind: type[Val
 
 def _environment(directory: Path, path: str, warnings: list[str]) -> dict[str, Any]:
     try:
-        found = reading.json_object(directory / names.ENVIRONMENT)
+        found = _encodable_object(directory / names.ENVIRONMENT)
     except AsniError as error:
         warnings.append(f"{path} is shown without its environment: {error}")
         return {}
@@ -189,6 +214,7 @@ def _metrics(directory: Path, epochs: int) -> dict[str, npt.NDArray[np.float64]]
     found = reading.metrics(directory)
     if (last := int(found["epoch"][-1])) >= epochs:
         raise AsniError(f"{directory / names.METRICS}: found epoch {last}, but its request is for {epochs} epochs")
+    require_possible(directory / names.METRICS, found)
     return found
 
 
@@ -199,6 +225,7 @@ def _result(directory: Path, stage: str, seed: int) -> dict[str, Any]:
             f"{directory / names.RESULT} belongs to {found['stage']} with seed {found['seed']}, "
             f"but its request is for {stage} with seed {seed}"
         )
+    require_possible(directory / names.RESULT, found)
     return found
 
 
@@ -215,7 +242,7 @@ def _last(metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
 
 def _weights(directory: Path, path: str, warnings: list[str]) -> tuple[list[Layer], Histogram | None]:
     try:
-        found, network = _counted(directory, stamps(directory, (names.WEIGHTS, names.MASK)))
+        found, network = _counted(directory, stamps(directory, (names.RESULT, names.WEIGHTS, names.MASK)))
     except AsniError as error:
         warnings.append(f"{path} is shown without its layers: {error}")
         return [], None
@@ -224,7 +251,7 @@ def _weights(directory: Path, path: str, warnings: list[str]) -> tuple[list[Laye
 
 def _initial(directory: Path, path: str, warnings: list[str]) -> Histogram | None:
     try:
-        return _counted_initial(directory, stamps(directory, (names.INITIAL,)))
+        return _counted_initial(directory, stamps(directory, (names.RESULT, names.INITIAL)))
     except AsniError as error:
         warnings.append(f"{path} is shown without its initial weights: {error}")
         return None
@@ -233,15 +260,26 @@ def _initial(directory: Path, path: str, warnings: list[str]) -> Histogram | Non
 @lru_cache(maxsize=_CACHED_RUNS)
 def _counted(directory: Path, unchanged: Stamps) -> tuple[tuple[Layer, ...], Histogram]:
     """Cached: a served page is rebuilt often, but the weights of a finished run are counted only once."""
+    _require_bounded(directory, names.WEIGHTS, names.MASK)
     weights, masks = reading.masked_weights(directory)
+    if len(weights) > _MOST_LAYERS:
+        raise AsniError(
+            f"{directory / names.WEIGHTS} holds {len(weights):,} layers, and at most {_MOST_LAYERS:,} are shown"
+        )
     found = [replace(layer, histogram=_coarser(layer.histogram, _MOST_LAYER_BINS)) for layer in layers(weights, masks)]
     return tuple(found), _coarser(histogram(surviving(weights, masks).values()), _MOST_NETWORK_BINS)
 
 
 @lru_cache(maxsize=_CACHED_RUNS)
 def _counted_initial(directory: Path, unchanged: Stamps) -> Histogram:
+    _require_bounded(directory, names.INITIAL)
     weights = reading.weights(directory, names.INITIAL)
     return _coarser(histogram(weights.values()), _MOST_NETWORK_BINS)
+
+
+def _require_bounded(directory: Path, *files: str) -> None:
+    for path in (directory / name for name in files if (directory / name).exists()):
+        require_regular(path, _MOST_WEIGHTS_BYTES)
 
 
 def _coarser(counted: Histogram, most_bins: int) -> Histogram:

@@ -1,78 +1,136 @@
-"""Serve the page on localhost, rebuilt for each request so that it follows running trainings."""
+"""Serve the page on localhost, to those who have its address; it is built again when a run has changed."""
 
 import hashlib
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from waitress import create_server
 
 from asni.errors import AsniError
 from asni.report.building import page
-from asni.report.collecting import collect, directories, stamps
+from asni.report.collecting import collect, stamps
+from asni.report.finding import directories
+from asni.report.fitting import fitted
 from asni.runs import names
 
-_Pages = Mapping[str, Callable[[], tuple[str, str]]]  # by path: makes its content type and text on request
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+_MOST_CONNECTIONS = 100  # further ones wait until one of them closes
+_THREADS = 32  # of requests that wait for the same look at the runs
+_IDLE_SECONDS = 20
+_HEADERS = [
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+]
 
 
-def server(root: Path, port: int = 0) -> ThreadingHTTPServer:
-    """Return a server that listens on localhost only; with port 0 on any free port (see `server_port`)."""
-    pages: _Pages = {
-        "/": lambda: ("text/html", _newest(root)),
-        "/version": lambda: ("text/plain", version(root)),
-    }
+class Server:
+    """Listens on localhost only; with port 0 on any free port.
+
+    `address` holds a token: other users of the machine can reach the port, but must not read the runs.
+    """
+
+    def __init__(self, root: Path, port: int = 0):
+        listening = _listening(port)
+        application = Application(root)
+        self.address = f"http://127.0.0.1:{listening.getsockname()[1]}/{application.token}/"
+        # A client that asks in vain, or too often, is no news to the user.
+        logging.getLogger("waitress").setLevel(logging.ERROR)
+        self.waitress = create_server(
+            application,
+            sockets=[listening],
+            threads=_THREADS,
+            connection_limit=_MOST_CONNECTIONS,
+            channel_timeout=_IDLE_SECONDS,
+            cleanup_interval=_IDLE_SECONDS // 4,
+            max_request_body_size=1,
+            log_socket_errors=False,
+            ident=None,
+        )
+
+    def run(self) -> None:
+        """Answer until Ctrl-C."""
+        self.waitress.run()
+
+
+def _listening(port: int) -> socket.socket:
     try:
-        return ThreadingHTTPServer(("127.0.0.1", port), _handler(pages))
+        return socket.create_server(("127.0.0.1", port))
     except OSError as error:
-        raise AsniError(f"cannot listen on port {port}: {error.strerror}. Choose another --port.") from None
+        raise AsniError(
+            f"cannot listen on port {port}: {os.strerror(error.errno or 0)}. Choose another --port."
+        ) from None
 
 
-def _handler(pages: _Pages) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.headers.get("Host", "").partition(":")[0] not in ("127.0.0.1", "localhost"):
-                # DNS rebinding: a page of another site must not read the runs.
-                self._answer(403, "text/plain", "use 127.0.0.1 or localhost as the host name\n")
-            elif self.path not in pages:
-                self._answer(404, "text/plain", "not found; the report is at /\n")
-            else:
-                self._answer_with(pages[self.path])
+class Application:
+    """The page at /TOKEN/ and its version at /TOKEN/version, as a WSGI application."""
 
-        def _answer_with(self, made: Callable[[], tuple[str, str]]) -> None:
-            try:
-                kind, text = made()
-            except AsniError as error:
-                self._answer(500, "text/plain", f"{error}\n")
-            else:
-                self._answer(200, kind, text)
+    def __init__(self, root: Path):
+        self.token = secrets.token_urlsafe(16)
+        self._root = root
+        self._looking, self._building = Lock(), Lock()
+        self._looked, self._version = 0.0, ""  # when, and the version found
+        self._newest = "", ("", "")  # a version, and the status and text of its page
 
-        def _answer(self, status: int, kind: str, text: str) -> None:
-            body = text.encode()
-            self.send_response(status)
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Cache-Control", "no-store")
-            self.send_header("X-Content-Type-Options", "nosniff")
-            if status == 500:
-                # The browser retries: a missing directory may come back, and a page that is too large may shrink.
-                self.send_header("Refresh", "2")
-            # A browser that has left the page closes the connection.
-            with suppress(ConnectionError):
-                self.end_headers()
-                self.wfile.write(body)
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterator[bytes]:
+        status, kind, text = self._answer(environ)
+        # The browser retries: a missing directory may come back, and a page that is too large may shrink.
+        again = [("Refresh", "2")] if status.startswith("500") else []
+        start_response(status, [("Content-Type", f"{kind}; charset=utf-8"), *_HEADERS, *again])
+        # Not a list, whose length would be known: the server would then keep the connection for another request.
+        return iter([text.encode()])
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing: an open page sends a request every two seconds."""
+    def _answer(self, environ: "WSGIEnvironment") -> tuple[str, str, str]:
+        """The status, the type and the text."""
+        asked = monotonic()
+        if environ.get("HTTP_HOST", "").partition(":")[0] not in ("127.0.0.1", "localhost"):
+            # DNS rebinding: a page of another site must not read the runs.
+            return "403 Forbidden", "text/plain", "use 127.0.0.1 or localhost as the host name\n"
+        token, _, place = environ["PATH_INFO"].removeprefix("/").partition("/")
+        if not secrets.compare_digest(token.encode(), self.token.encode()):
+            return "403 Forbidden", "text/plain", ""
+        if environ["REQUEST_METHOD"] != "GET":
+            return "405 Method Not Allowed", "text/plain", "only GET is answered\n"
+        if place == "version":
+            return "200 OK", "text/plain", self._version_since(asked)
+        if place:
+            return "404 Not Found", "text/plain", "not found; the report is at /TOKEN/\n"
+        status, text = self._page_since(asked)
+        return status, "text/html" if status == "200 OK" else "text/plain", text
 
-    return Handler
+    def _version_since(self, asked: float) -> str:
+        """The version of the runs at the time `asked` or later: one look at them answers all who asked before it."""
+        with self._looking:
+            if self._looked < asked:
+                self._looked, self._version = monotonic(), version(self._root)
+            return self._version
 
+    def _page_since(self, asked: float) -> tuple[str, str]:
+        """The status and the text of the page; requests that come while it is built wait for it."""
+        with self._building:
+            # Computed before the runs are read, so that a change in between makes the page reload.
+            seen = self._version_since(asked)
+            if seen != self._newest[0]:
+                self._newest = seen, self._built(seen)
+            return self._newest[1]
 
-def _newest(root: Path) -> str:
-    # Computed before the runs are read, so that a change in between makes the page reload.
-    seen = version(root)
-    return page(collect(root), version=seen)
+    def _built(self, seen: str) -> tuple[str, str]:
+        try:
+            return "200 OK", page(fitted(collect(self._root)), version=seen)
+        except AsniError as error:
+            return "500 Internal Server Error", f"{error}\n"
 
 
 def version(root: Path) -> str:
-    """A hash that changes when a file of a run does."""
+    """A hash that changes when a file of a run does, or when `root` comes or goes."""
     state = [(str(directory), stamps(directory, names.RUN_FILES)) for directory in directories(root)]
-    return hashlib.sha256(repr(state).encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(repr((root.is_dir(), state)).encode("utf-8", "surrogateescape")).hexdigest()

@@ -22,12 +22,15 @@ from asni.recipes import Recipe
 from asni.recipes.checking import checked
 from asni.runs import names
 from asni.runs.checksums import digest, opened
+from asni.runs.regular_files import MOST_TEXT_BYTES, require_regular
 
 Masks = Mapping[str, npt.NDArray[np.bool_]]
 
 NUMBERS = {"seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds"}
 RESULT = NUMBERS | {"stage", "rounds"}
 DIGESTS = "files"
+_MOST_COLUMNS = 100
+_NUMBER = re.compile(r"\d{1,18}")
 _LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 
 
@@ -53,7 +56,7 @@ def weights(run: Path, file: str = names.WEIGHTS, only: Collection[str] = ()) ->
 
 def _network_order(name: str, dimensions: int) -> tuple[bool, list[tuple[int, str]]]:
     """Sort key: convolutions before linear layers, and layer 2 before layer 10; safetensors sorts by name."""
-    pieces = [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in re.split(r"(\d+)", name)]
+    pieces = [(int(piece), "") if _NUMBER.fullmatch(piece) else (-1, piece) for piece in re.split(r"(\d+)", name)]
     return dimensions == 2, pieces
 
 
@@ -89,6 +92,8 @@ def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
     if not rows:
         raise AsniError(f"{path} is empty: the run has not finished an epoch")
     keys = dict.fromkeys(["epoch", "accuracy", "sparsity", *(key for row in rows for key in row)])
+    if len(keys) > _MOST_COLUMNS:
+        raise AsniError(f"{path} has {len(keys):,} different keys, and at most {_MOST_COLUMNS} are read")
     return {key: np.array([row.get(key, math.nan) for row in rows], np.float64) for key in keys}
 
 
@@ -161,6 +166,7 @@ def verify(path: Path) -> None:
     if path.name not in known:
         raise DamagedError(f"{path} was not written by this run, which lists its files in {names.RESULT}")
     try:
+        require_regular(path)
         found = digest(path)
     except OSError as error:
         raise AsniError(f"cannot read {path}: {error.strerror}") from error
@@ -194,6 +200,7 @@ def _object(line: str, where: str) -> dict[str, Any]:
 
 
 def _text(path: Path) -> str:
+    require_regular(path, MOST_TEXT_BYTES)
     verify(path)
     try:
         return path.read_text(encoding="utf-8")
@@ -203,6 +210,7 @@ def _text(path: Path) -> str:
 
 def _tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Read with NumPy, so that figures and reports do not load torch."""
+    require_regular(path)
     verify(path)
     try:
         return load_file(path)
