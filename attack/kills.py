@@ -102,7 +102,9 @@ def _attack(command: Killed, expected: Undisturbed, seed: int, row: tuple[int, i
             answer = _disturbed(command, folder, rng, expected.seconds)
             if answer.failure in ("hang", "traceback"):
                 return case, dead, answer.failure
-            dead += answer.status != 0
+            if answer.status == 0:
+                break
+            dead += 1
         outcome, what = _ending(_to_the_end(command, folder), folder, expected.files)
         return f"{case}: {what}", dead, outcome
 
