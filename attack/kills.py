@@ -103,16 +103,19 @@ def _attack(command: Killed, expected: Undisturbed, seed: int, row: tuple[int, i
             if answer.failure in ("hang", "traceback"):
                 return case, dead, answer.failure
             dead += answer.status != 0
-        return case, dead, _ending(_to_the_end(command, folder), folder, expected)
+        outcome, what = _ending(_to_the_end(command, folder), folder, expected.files)
+        return f"{case}: {what}", dead, outcome
 
 
-def _ending(answer: Answer, folder: Path, expected: Undisturbed) -> str:
+def _ending(answer: Answer, folder: Path, expected: dict[str, str]) -> tuple[str, str]:
+    """How a command that was let run to its end has ended, and what is not as it should be."""
     if answer.failure or answer.status:
-        return answer.failure or "unexplained"
+        return answer.failure or "unexplained", answer.err
     found = files_of(folder)
-    if any(found.get(name) != content for name, content in expected.files.items()):
-        return "other numbers"
-    return "leftovers" if leftovers(folder) or len(found) > len(expected.files) else "identical"
+    if other := sorted(name for name in expected if found.get(name) != expected[name]):
+        return "other numbers", ", ".join(other)
+    left = [*leftovers(folder), *(name for name in found if name not in expected)]
+    return "leftovers" if left else "identical", ", ".join(left)
 
 
 def _to_the_end(command: Killed, folder: Path) -> Answer:

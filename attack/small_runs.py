@@ -67,8 +67,8 @@ def files_of(root: Path) -> dict[str, str]:
 
 
 def leftovers(root: Path) -> list[str]:
-    """Temporary files and folders, which a finished command must not leave."""
-    return [path.name for path in root.rglob(".*") if path.name != names.LOCK]
+    """Temporary files and folders, which a finished command must not leave; locks stay."""
+    return [path.name for path in root.rglob(".*") if not path.name.endswith("lock")]
 
 
 def numbers(text: str) -> str:
