@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-TEMPORARY = re.compile(r"\.(?P<file>.+)\.[0-9a-f]{8}")
-"""The name of a file that is being written; a killed process leaves it behind."""
-
+_TEMPORARY = re.compile(r"\.(?P<file>.+)\.[0-9a-f]{8}")
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
@@ -82,6 +80,13 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         raise AsniError(f"cannot write {path}: {error.strerror or error}.") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_temporaries(directory: Path, written: Callable[[str], bool]) -> None:
+    """Remove what killed processes had begun to write; `written` says of which files. Hold their lock meanwhile."""
+    for path in directory.iterdir():
+        if (found := _TEMPORARY.fullmatch(path.name)) and written(found["file"]):
+            path.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
