@@ -205,7 +205,10 @@ class Run:
             write_tensors(self.directory / names.MASK, masks)
         ended = [names.METRICS, names.WEIGHTS, *([] if masks is None else [names.MASK])]
         self._write_result(result, {**written, **self._digests(*ended)})
-        # No longer needed: the run is finished.
+        self.remove_checkpoints()
+
+    def remove_checkpoints(self) -> None:
+        """A finished run needs none; a process that is killed right after its result leaves them."""
         for checkpoint in checkpoints.found(self.directory).values():
             checkpoint.unlink(missing_ok=True)
 
