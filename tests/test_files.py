@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from asni.errors import AsniError
-from asni.files import read_checkpoint, write_checkpoint, write_tensors, write_text
+from asni.files import read_bounded, read_checkpoint, regular_size, write_checkpoint, write_tensors, write_text
 from tests.full_disk import no_file_larger_than
 
 
@@ -65,3 +65,21 @@ def test_a_file_has_the_rights_that_the_user_gives_to_files(tmp_path: Path) -> N
 def test_a_tensor_that_safetensors_cannot_store_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(AsniError, match=rf"{tmp_path / 'file'}.*safetensors"):
         write_tensors(tmp_path / "file", {"odd": torch.ones(2, dtype=torch.complex128)})
+
+
+def test_what_may_never_end_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, kind in ((tmp_path / "pipe", "a FIFO, not a file"), (Path("/dev/zero"), "a device, not a file")):
+        with pytest.raises(OSError, match=kind):
+            read_bounded(path, 1000)
+    with pytest.raises(IsADirectoryError):
+        regular_size(tmp_path)
+
+
+def test_a_file_is_refused_by_its_size_alone(tmp_path: Path) -> None:
+    path = tmp_path / "huge"
+    path.touch()
+    os.truncate(path, 10**10)
+    assert regular_size(path, 10**10) == 10**10
+    with pytest.raises(OSError, match="10,000,000,000 bytes, more than the 1,000"):
+        read_bounded(path, 1000)

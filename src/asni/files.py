@@ -18,15 +18,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-TEMPORARY = re.compile(r"\.(?P<file>.+)\.[0-9a-f]{8}")
-"""The name of a file that is being written; a killed process leaves it behind."""
-
-
+_TEMPORARY = re.compile(r"\.(?P<file>.+)\.[0-9a-f]{8}")
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
-def regular_size(path: Path) -> int:
-    """The bytes of a file; an OSError for a FIFO or a device, from which a read could wait or go on for ever."""
+def regular_size(path: Path, limit: int | None = None) -> int:
+    """The bytes of a file; an OSError for more than `limit`, and for a FIFO or a device, which may never end."""
     try:
         found = path.stat()
     except ValueError as error:
@@ -35,13 +32,14 @@ def regular_size(path: Path) -> int:
         raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'special')}, not a file")
+    if limit is not None and found.st_size > limit:
+        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, more than the {limit:,} that are allowed")
     return found.st_size
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes."""
-    if (size := regular_size(path)) > limit:
-        raise OSError(errno.EFBIG, f"it has {size:,} bytes, more than the {limit:,} that are allowed")
+    regular_size(path, limit)
     with path.open("rb") as file:
         return file.read(limit)
 
@@ -82,6 +80,13 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         raise AsniError(f"cannot write {path}: {error.strerror or error}.") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_temporaries(directory: Path, written: Callable[[str], bool]) -> None:
+    """Remove what killed processes had begun to write; `written` says of which files. Hold their lock meanwhile."""
+    for path in directory.iterdir():
+        if (found := _TEMPORARY.fullmatch(path.name)) and written(found["file"]):
+            path.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -59,7 +59,7 @@ def test_what_a_file_says_reaches_the_terminal_escaped(command: Command, tmp_pat
     assert "1 runs" in answer.out
     assert "\x1b" not in answer.err
     assert r"bad\x1b[2J" in answer.err
-    assert r"\x1b[31mred: no such key" in answer.err
+    assert r"\x1b[31mred': no such key" in answer.err
     assert "\nwarning: all is well" not in answer.err
 
 

@@ -98,6 +98,13 @@ def test_the_cache_is_below_asni_data_or_the_users_cache(cache: Path, monkeypatc
     assert cache_folder("made").parts[-2:] == ("asni", "made")
 
 
+def test_what_a_killed_process_had_begun_to_write_is_removed(cache: Path, folder: Path) -> None:
+    cache.mkdir(parents=True)
+    (cache / ".data.safetensors.0123abcd").write_text("half of")
+    made().get(folder)
+    assert sorted(path.name for path in cache.iterdir()) == ["data.safetensors", "lock"]
+
+
 def test_what_was_fetched_once_is_kept_bit_for_bit(cache: Path, folder: Path) -> None:
     assert made().get(folder) == cache
     (folder / "deep" / "images").unlink()

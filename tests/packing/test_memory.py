@@ -218,7 +218,7 @@ def test_external_data_that_an_onnx_model_names_a_thousand_times_is_refused(tmp_
 @pytest.mark.parametrize("name", ["net.asni", "net.pt", "net.safetensors", "net.onnx"])
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
-    with pytest.raises(PackError, match=rf"{re.escape(name)}: cannot be read: it is not a regular file"):
+    with pytest.raises(PackError, match=rf"{re.escape(name)}: cannot be read: it is a FIFO, not a file"):
         contents(tmp_path / name)
 
 

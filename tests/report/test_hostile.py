@@ -234,11 +234,11 @@ def test_a_path_that_is_too_long_is_named(nested: Path) -> None:
     assert "cannot read the directory (File name too long)" in the_warning(nested)
 
 
-def test_a_schedule_of_a_million_epochs_is_not_solved(tmp_path: Path) -> None:
+def test_a_schedule_of_a_hundred_thousand_epochs_is_not_solved(tmp_path: Path) -> None:
     directory = make_run(tmp_path / "run", initial=INITIAL)
 
     def lengthen(request: Any) -> None:
-        request["recipe"]["training"]["epochs"] = 1_000_000
+        request["recipe"]["training"]["epochs"] = 100_000
         request["recipe"]["pruning"]["least"] = 0.001
 
     change(directory / "request.json", lengthen)
@@ -287,7 +287,6 @@ def test_a_different_key_in_every_epoch_is_refused(tmp_path: Path) -> None:
     "edit",
     [
         lambda request: request.update(stage=6_000_000 * "x", method=6_000_000 * "x"),
-        lambda request: request["recipe"].update(title=6_000_000 * "x"),
         lambda request: request.update(settings={"packed_file": 6_000_000 * "x"}),
     ],
 )

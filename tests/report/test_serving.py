@@ -97,6 +97,7 @@ def test_other_names_other_places_and_other_methods_are_refused(address: str) ->
     assert ask(address, host="evil.example")[0] == 403
     assert ask(address, host="localhost")[0] == 200
     assert ask(address, "../../etc/passwd")[0] == 404
+    assert ask(address.removesuffix("/"))[0] == 404
     assert ask(address, method="POST")[0] == 405
 
 

@@ -48,6 +48,13 @@ def test_sparse_methods_end_at_the_same_nonzeros(tmp_path: Path) -> None:
     assert {row["seed"] for row in found} == {3}
 
 
+def test_a_finished_run_keeps_no_checkpoint_of_a_killed_process(tmp_path: Path) -> None:
+    [row] = compared(tmp_path, ["dense"])
+    (Path(row["directory"]) / "checkpoint-2.pt").write_text("of no use")
+    compared(tmp_path, ["dense"])
+    assert not list(tmp_path.rglob("checkpoint*"))
+
+
 def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
     methods = ["dense", "snip", "magnitude-rewind"]
     first = compared(tmp_path, methods)

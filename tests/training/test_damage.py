@@ -202,6 +202,12 @@ def test_what_killed_processes_had_begun_to_write_is_removed_by_the_next(stopped
     assert sorted(path.name for path in directory_in(stopped).glob(".*")) == sorted(others)
 
 
+def test_the_checkpoints_of_a_run_that_was_killed_right_after_its_result_are_removed(finished: Run) -> None:
+    (finished.directory / "checkpoint-4.pt").write_text("of no use")
+    METHODS["asni-1"].train(trainer(finished.directory.parents[2]))
+    assert not list(finished.directory.glob("checkpoint*"))
+
+
 class DivergesInTheLastStep(Hold):
     def after_step(self) -> None:
         self.steps += 1

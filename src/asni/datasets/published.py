@@ -15,7 +15,7 @@ from asni.datasets import sources
 from asni.datasets.cache import cache_folder
 from asni.datasets.memory import Arrays
 from asni.errors import AsniError
-from asni.files import regular_size, write_bytes
+from asni.files import regular_size, remove_temporaries, write_bytes
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +62,7 @@ class Published:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(path.parent / "lock"):
+                remove_temporaries(path.parent, path.name.__eq__)
                 # Another process may have fetched it while this one waited for the lock.
                 return self._cached(path) or self._keep(path, self._fetch(source))
         except OSError as error:

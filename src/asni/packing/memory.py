@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from asni.errors import PackError
+from asni.files import regular_size
 
 FLOOR = 256 << 20
 FACTOR = 128
@@ -37,12 +38,9 @@ class Memory:
     def add_file(self, path: Path) -> None:
         """Take another file into account, whose content will be read too."""
         try:
-            regular, length = path.is_file(), path.stat().st_size
-        except (OSError, ValueError) as error:
-            raise PackError(f"cannot be read: {getattr(error, 'strerror', error)}") from error
-        if not regular:
-            raise PackError("cannot be read: it is not a regular file")
-        self.length += length
+            self.length += regular_size(path)
+        except OSError as error:
+            raise PackError(f"cannot be read: {error.strerror}") from error
 
     def take(self, count: int) -> None:
         self.taken += count

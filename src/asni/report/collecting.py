@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from asni.errors import AsniError, UsageError
 from asni.figures.distributions import Histogram, Layer, histogram, layers, surviving
+from asni.files import regular_size
 from asni.methods import FROM_ORIGINAL_VALUES, METHODS
 from asni.recipes import Recipe
 from asni.report.finding import directories, require_inside
 from asni.report.possible import require_possible
 from asni.runs import names, reading
-from asni.runs.regular_files import require_regular
 
 Value = TypeVar("Value", str, int, dict[str, Any])
 _KINDS: dict[type, str] = {str: "a string", int: "an integer", dict: "an object"}
@@ -279,7 +279,10 @@ def _counted_initial(directory: Path, unchanged: Stamps) -> Histogram:
 
 def _require_bounded(directory: Path, *files: str) -> None:
     for path in (directory / name for name in files if (directory / name).exists()):
-        require_regular(path, _MOST_WEIGHTS_BYTES)
+        try:
+            regular_size(path, _MOST_WEIGHTS_BYTES)
+        except OSError as error:
+            raise AsniError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _coarser(counted: Histogram, most_bins: int) -> Histogram:

@@ -95,15 +95,15 @@ class Application:
         if environ.get("HTTP_HOST", "").partition(":")[0] not in ("127.0.0.1", "localhost"):
             # DNS rebinding: a page of another site must not read the runs.
             return "403 Forbidden", "text/plain", "use 127.0.0.1 or localhost as the host name\n"
-        token, _, place = environ["PATH_INFO"].removeprefix("/").partition("/")
+        token, slash, place = environ["PATH_INFO"].removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.token.encode()):
             return "403 Forbidden", "text/plain", ""
         if environ["REQUEST_METHOD"] != "GET":
             return "405 Method Not Allowed", "text/plain", "only GET is answered\n"
         if place == "version":
             return "200 OK", "text/plain", self._version_since(asked)
-        if place:
-            return "404 Not Found", "text/plain", "not found; the report is at /TOKEN/\n"
+        if place or not slash:
+            return "404 Not Found", "text/plain", "not found; the report is at /TOKEN/, with the slash\n"
         status, text = self._page_since(asked)
         return status, "text/html" if status == "200 OK" else "text/plain", text
 

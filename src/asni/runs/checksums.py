@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from asni.errors import DamagedError
+from asni.files import regular_size
 
 KEY = "checksum"
 
@@ -33,6 +34,7 @@ def opened(found: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def digest(path: Path) -> str:
     """The SHA-256 of a file."""
+    regular_size(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

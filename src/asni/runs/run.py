@@ -14,9 +14,9 @@ from filelock import FileLock, Timeout
 from asni import datasets
 from asni.errors import AsniError
 from asni.files import (
-    TEMPORARY,
     make_directory,
     read_tensors,
+    remove_temporaries,
     write_atomically,
     write_json,
     write_tensors,
@@ -90,16 +90,10 @@ class Run:
         except OSError as error:
             raise AsniError(f"cannot write to {self.directory}: {error.strerror}. Choose another --out.") from error
         try:
-            self._sweep()
+            remove_temporaries(self.directory, names.is_of_a_run)
             yield
         finally:
             lock.release()
-
-    def _sweep(self) -> None:
-        """Remove what killed processes had begun to write."""
-        for path in self.directory.iterdir():
-            if (found := TEMPORARY.fullmatch(path.name)) and names.is_of_a_run(found["file"]):
-                path.unlink(missing_ok=True)
 
     @property
     def finished(self) -> bool:
@@ -211,7 +205,10 @@ class Run:
             write_tensors(self.directory / names.MASK, masks)
         ended = [names.METRICS, names.WEIGHTS, *([] if masks is None else [names.MASK])]
         self._write_result(result, {**written, **self._digests(*ended)})
-        # No longer needed: the run is finished.
+        self.remove_checkpoints()
+
+    def remove_checkpoints(self) -> None:
+        """A finished run needs none; a process that is killed right after its result leaves them."""
         for checkpoint in checkpoints.found(self.directory).values():
             checkpoint.unlink(missing_ok=True)
 

@@ -28,6 +28,8 @@ class Executor(Protocol):
 def train_missing(study: Study, executor: Executor) -> Failures | None:
     """Train the missing runs of a study; returns those that failed, and why. None if nothing is missing."""
     missing = study.missing()
+    for finished in {*study.runs}.difference(missing):
+        finished.run.remove_checkpoints()
     if not missing:
         return None
     make_directory(study.root)

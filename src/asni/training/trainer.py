@@ -122,6 +122,7 @@ class Trainer:
                     finished = run.finished
                 if finished:
                     run.require_sound()
+                    run.remove_checkpoints()
             if not self.fabric.broadcast(finished):
                 with self.progress.warnings(stage):
                     Round(self, run, stage, make_pruner, start, steps or self.steps, notes or {}).train()
