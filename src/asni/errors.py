@@ -1,10 +1,15 @@
 """The exceptions of asni, with messages for the user."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 MOST_LISTED = 40
 MOST_QUOTED = 200
+
+# Controls, line and paragraph separators, bidirectional controls, and halves of surrogate pairs: what can break a line
+# or a terminal, or show text in another order. Not str.isprintable, which refuses ordinary spaces and joiners too.
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class AsniError(Exception):
@@ -35,6 +40,26 @@ class SparsityWarning(UserWarning):
     """Something that would otherwise go wrong silently: a layer that dies, a target that is missed, lost masks."""
 
 
+def is_printable(text: str) -> bool:
+    r"""Whether text is one line that is shown as it is written.
+
+    >>> is_printable("数字\u3000実験"), is_printable("cats\n"), is_printable("\u202eleft")
+    (True, False, False)
+    """
+    return _UNPRINTABLE.search(text) is None
+
+
+def printable(text: str) -> str:
+    r"""Escape what is not printable in text that may contain names read from a file.
+
+    Line breaks are kept, because a message may have several lines: what could fake one is quoted by `repr` before.
+
+    >>> print(printable("\x1b[31mred, \u202eleft"))
+    \x1b[31mred, \u202eleft
+    """
+    return _UNPRINTABLE.sub(lambda found: found[0] if found[0] == "\n" else ascii(found[0])[1:-1], text)
+
+
 def shown(text: object) -> str:
     """Text from a file or an argument, as it may stand in a message: one line, and never endless.
 
@@ -43,7 +68,7 @@ def shown(text: object) -> str:
     """
     whole = str(text)
     start = whole[:MOST_QUOTED]
-    return (start if start.isprintable() else repr(start)) + "..." * (len(whole) > MOST_QUOTED)
+    return (start if is_printable(start) else repr(start)) + "..." * (len(whole) > MOST_QUOTED)
 
 
 def unknown(kind: str, given: str, known: Iterable[str]) -> UsageError:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from asni.cli.output import print_table, printable
+from asni.cli.output import print_table
+from asni.errors import printable
 
 
 @pytest.mark.parametrize(
@@ -13,7 +14,11 @@ from asni.cli.output import print_table, printable
         ("abc\u202efed", r"abc\u202efed"),
         ("a\udc80b", r"a\udc80b"),
         ("\x9b31m", r"\x9b31m"),
+        ("\u2028\u2029\x85", r"\u2028\u2029\x85"),
+        ("\u200e\u200f\u061c\u2066\u2069", r"\u200e\u200f\u061c\u2066\u2069"),
         ("two\nlines, réseau 网", "two\nlines, réseau 网"),
+        ("数字\u3000実験, 👩\u200d💻, می\u200cخ", "数字\u3000実験, 👩\u200d💻, می\u200cخ"),
+        ("10\u00a0%, 10\u202fAM, Zeilen\u00adende", "10\u00a0%, 10\u202fAM, Zeilen\u00adende"),
     ],
 )
 def test_control_characters_are_shown_and_not_obeyed(text: str, shown: str) -> None:

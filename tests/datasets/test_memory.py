@@ -1,3 +1,4 @@
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -105,3 +106,14 @@ def test_an_unknown_augmentation_is_refused_before_the_first_batch() -> None:
 def test_data_that_cannot_be_trained_on_is_refused(replaced: dict[str, Any], message: str) -> None:
     with pytest.raises(AsniError, match=message):
         made(**replaced)
+
+
+def test_a_long_epoch_takes_no_memory_for_batches_that_are_not_read_yet() -> None:
+    dataset, order = made(), torch.zeros(300_000, dtype=torch.int64)
+    tracemalloc.start()
+    try:
+        next(dataset.train_batches(order, 1, augment=None, seed=0, epoch=0))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 << 20

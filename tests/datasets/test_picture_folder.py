@@ -185,6 +185,21 @@ def test_a_class_whose_name_is_no_line_of_text_is_refused(folder: Path, name: st
     assert str(refusal.value).isprintable()
 
 
+def test_a_picture_whose_name_is_no_line_of_text_is_refused(folder: Path) -> None:
+    (folder / "train" / "cat" / "00.png").rename(folder / "train" / "cat" / "0\n0.png")
+    with pytest.raises(UsageError, match=r"cat: the name '0\\n0\.png' is not printable text"):
+        load(str(folder))
+
+
+def test_names_of_any_language_and_stray_files_of_a_desktop_are_fine(tmp_path: Path) -> None:
+    folder = save_folder(tmp_path / "数字\u3000実験", names=("می\u200cخ", "👩\u200d💻", "10\u00a0%"))
+    pictures = folder / "train" / "10\u00a0%"
+    next(pictures.glob("*.png")).rename(pictures / "Screenshot 10.15.00\u202fAM.png")
+    for place in (folder / "train", pictures):
+        (place / "Icon\r").touch()
+    assert load(str(folder)).info.train == 12
+
+
 def test_pictures_are_not_resized_beyond_any_picture(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"size\.0 = 1000000: .* 65535"):
         info_of(str(folder), {"size": [1_000_000, 1]})

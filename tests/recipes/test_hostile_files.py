@@ -93,11 +93,26 @@ def test_a_file_whose_name_cannot_name_runs_is_refused(tmp_path: Path, name: str
     assert message.isprintable()
 
 
+@pytest.mark.parametrize("words", ["数字\u3000実験", "👩\u200d💻 sparse", "می\u200cخ", "10\u00a0%", "Zeilen\u00adende"])
+def test_names_titles_and_paths_may_be_of_any_language(tmp_path: Path, words: str) -> None:
+    path = tmp_path / f"{words}.toml"
+    path.write_text(f'title = "{words}"\n' + OWN.replace('"mnist"', f'"./{words}"'))
+    recipe = load(str(path))
+    assert (recipe.name, recipe.title) == (words, words)
+    assert recipe.dataset.endswith(words)
+
+
+def test_an_unknown_key_of_an_unknown_section_is_not_followed_by_an_empty_list() -> None:
+    data = load("digits-fc").model_dump() | {"overrides": {"zzzz.qqqq": 1}}
+    with pytest.raises(UsageError, match=r"overrides\.zzzz\.qqqq: no such key$"):
+        checked(Recipe, data, "evil.asni")
+
+
 def test_an_epoch_of_more_images_than_its_order_fits_in_memory_is_refused(tmp_path: Path) -> None:
-    recipe = load(write(tmp_path, OWN.replace("epochs = 40", "epochs = 40\nsteps_per_epoch = 2_000_000")))
-    with pytest.raises(UsageError, match=r"steps_per_epoch = 2,000,000 times batch_size = 100 .*100,000,000"):
+    recipe = load(write(tmp_path, OWN.replace("epochs = 40", "epochs = 40\nsteps_per_epoch = 200_000")))
+    with pytest.raises(UsageError, match=r"steps_per_epoch = 200,000 times batch_size = 100 .*10,000,000"):
         recipe.steps_per_epoch(60_000)
-    assert recipe.override(batch_size=50).steps_per_epoch(60_000) == 2_000_000
+    assert recipe.override(batch_size=50).steps_per_epoch(60_000) == 200_000
 
 
 WORDS = st.text(max_size=5) | st.sampled_from(

@@ -179,7 +179,7 @@ def test_a_directory_that_is_a_link_out_of_the_directory_is_not_looked_into(tmp_
     make_run(tmp_path / "elsewhere" / "run")
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "bad").symlink_to(tmp_path / "elsewhere")
-    assert "link that leaves" in the_warning(tmp_path / "runs")
+    assert "link that leaves the directory of the report. Give its target" in the_warning(tmp_path / "runs")
 
 
 def test_a_link_to_itself_is_nothing(tmp_path: Path) -> None:

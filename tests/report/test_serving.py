@@ -1,11 +1,12 @@
 """Served on localhost only, to those who have the address, and always up to date with the runs."""
 
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event
-from time import monotonic
+from time import monotonic, time
 from urllib.parse import urlsplit
 
 import pytest
@@ -27,6 +28,18 @@ def ask_for_the_page(connection: socket.socket, address: str) -> None:
 
 def everything(connection: socket.socket) -> bytes:
     return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+def one_turn(server: serving.Server, action: Callable[[], object] = lambda: None) -> None:
+    """Let the server look at its connections once, and then do something in its thread."""
+    turned = Event()
+
+    def act() -> None:
+        action()
+        turned.set()
+
+    server.waitress.trigger.pull_trigger(act)
+    turned.wait()
 
 
 def test_the_page_and_its_version_follow_the_runs(runs: Path, address: str) -> None:
@@ -146,6 +159,28 @@ def test_an_idle_connection_is_closed(runs: Path, sent: bytes, monkeypatch: pyte
             assert everything(connection) == b""
 
 
+def test_a_request_that_comes_byte_by_byte_is_closed_by_its_age(runs: Path) -> None:
+    with answering(runs) as server, connected(server.address) as connection:
+        while not server.waitress.active_channels:
+            one_turn(server)
+        (channel,) = server.waitress.active_channels.values()
+        channel.creation_time -= 60
+        connection.sendall(b"G")
+        while channel.request is None:
+            one_turn(server)
+        one_turn(server, lambda: server.waitress.maintenance(time()))
+        assert channel.will_close
+        assert everything(connection) == b""
+
+
+def test_head_is_answered_like_get_without_a_body(address: str) -> None:
+    with connected(address) as connection:
+        connection.sendall(f"HEAD {urlsplit(address).path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        head, _, body = everything(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    assert body == b""
+
+
 def test_further_connections_wait_until_one_is_closed(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 5)
     with answering(runs) as server, ExitStack() as opened:
@@ -153,9 +188,7 @@ def test_further_connections_wait_until_one_is_closed(runs: Path, monkeypatch: p
         ask_for_the_page(last, server.address)
         # In each turn the server could accept one.
         for _ in range(20):
-            turned = Event()
-            server.waitress.trigger.pull_trigger(turned.set)
-            turned.wait()
+            one_turn(server)
         assert len(server.waitress.active_channels) <= 5
         for connection in idle:
             connection.close()

@@ -12,8 +12,7 @@ from typing import NoReturn
 import typer
 
 from asni.cli import data, packing, recipes, report, studies, training
-from asni.cli.output import printable
-from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError
+from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError, printable
 from asni.training.processes import is_lost_peer, rank
 
 app = typer.Typer(

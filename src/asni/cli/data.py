@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from asni.cli.output import printable
+from asni.errors import printable
 
 app = typer.Typer(help="Fetch and verify datasets.", no_args_is_help=True)
 

@@ -9,19 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from asni.errors import printable
 from asni.studies.tables import Table as AnyTable
 from asni.studies.tables import save
-
-
-def printable(text: str) -> str:
-    r"""Escape control characters and lone surrogates, which names read from a file may contain.
-
-    Line breaks are kept, because a message may have several lines: what could fake one is quoted by `repr` before.
-
-    >>> print(printable("\x1b[31mred, \u202eleft"))
-    \x1b[31mred, \u202eleft
-    """
-    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
 
 
 def show(table: AnyTable, files: Sequence[Path], *, as_json: bool, rows: object = None) -> None:
@@ -52,11 +42,12 @@ def print_table(headings: list[str], rows: list[list[str]], names: Sequence[bool
         table.add_column(str(heading), justify="left" if name else "right", no_wrap=True)
     for row in rows:
         # As plain text: a name may look like markup.
-        table.add_row(*(Text(_one_line(cell)) for cell in row))
+        table.add_row(*(Text(one_line(cell)) for cell in row))
     # A narrow terminal wraps long lines, but numbers are never truncated.
     wide = Console(width=1000)
     Console(width=wide.measure(table).maximum, highlight=False).print(table)
 
 
-def _one_line(cell: str) -> str:
-    return printable(cell.replace("\n", "\\n"))
+def one_line(value: object) -> str:
+    """A value in one line, without the control characters that a file may contain."""
+    return printable(f"{value:.6g}" if isinstance(value, float) else str(value)).replace("\n", "\\n")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from asni.cli.options import AsJson, MaxMemory, TrustCode
-from asni.cli.output import print_json, print_table, printable
-from asni.errors import AsniError
+from asni.cli.output import one_line, print_json, print_table
+from asni.errors import AsniError, printable
 from asni.studies.tables import number, percent
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _print_packed(file: Path, inspection: "Inspection") -> None:
     for kind in ("network", "recipe", "schedule", "metrics"):
         facts = {key: value for key, value in getattr(inspection, kind).items() if not isinstance(value, dict)}
         if facts:
-            print(f"{kind}: {', '.join(f'{_text(key)} {_text(value)}' for key, value in facts.items())}")
+            print(f"{kind}: {', '.join(f'{one_line(key)} {one_line(value)}' for key, value in facts.items())}")
     _print_summary(file, inspection)
 
 
@@ -159,11 +159,6 @@ def _print_summary(file: Path, inspection: "Inspection") -> None:
         print(
             f"rounding: largest error {largest:.3g}, root mean square error at most {100 * relative:.3g} % in a layer"
         )
-
-
-def _text(value: object) -> str:
-    """A value in one line, without the control characters that a file may contain."""
-    return printable(f"{value:.6g}" if isinstance(value, float) else str(value)).replace("\n", "\\n")
 
 
 def _accuracies(run: Path, file: Path, trust_code: bool) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from typing import Any
 
 from asni.cli.grouping import with_options
 from asni.cli.options import AsJson, Changes, RecipeName
-from asni.cli.output import print_json, print_table, printable
+from asni.cli.output import print_json, print_table
+from asni.errors import printable
 from asni.methods import METHODS, TASKS
 from asni.recipes import SIZES, load
 from asni.recipes.own_code import is_code

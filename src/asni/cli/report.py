@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from asni.cli.options import RUNS
-from asni.cli.output import printable
-from asni.errors import UsageError
+from asni.errors import UsageError, printable
 
 
 def report(

@@ -21,8 +21,8 @@ from asni.cli.options import (
     Seed,
     Seeds,
 )
-from asni.cli.output import printable, show
-from asni.errors import UsageError
+from asni.cli.output import show
+from asni.errors import UsageError, printable
 from asni.methods import VARIANTS
 from asni.recipes import load
 from asni.studies import comparison, investigation, reproduction

@@ -21,8 +21,8 @@ from asni.cli.options import (
     Seed,
     TrustCode,
 )
-from asni.cli.output import print_json, printable, show
-from asni.errors import UsageError, unknown
+from asni.cli.output import print_json, show
+from asni.errors import UsageError, printable, unknown
 from asni.methods import METHODS, unused
 from asni.recipes import Recipe, load
 from asni.recipes.sections import PRUNING_OVERRIDES

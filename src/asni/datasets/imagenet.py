@@ -85,13 +85,13 @@ class ImageNet:
         """See `Dataset`; `augment` is None or "resized-crop-flip". A broken image is reported once and skipped."""
         if augment not in (None, "resized-crop-flip"):
             raise unknown("augmentation of this dataset", augment, ["resized-crop-flip"])
-        parts = shares(len(order), batch_size, start=start, rank=rank, world=world)
+        parts = list(shares(len(order), batch_size, start=start, rank=rank, world=world))
         reader = _Reader(self.folder, self._train, order, parts, (seed, epoch) if augment else None)
         return self._batches(reader, self._report)
 
     def test_batches(self, batch_size: int, *, rank: int = 0, world: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
         """See `Dataset`. A broken image is an error: skipping it would change the test set."""
-        parts = shares(self.info.test, batch_size, rank=rank, world=world)
+        parts = list(shares(self.info.test, batch_size, rank=rank, world=world))
         return self._batches(_Reader(self.folder, self._test, torch.arange(self.info.test), parts, None), _refuse)
 
     def _batches(self, reader: "_Reader", on_broken: Callable[[list[str]], None]) -> Iterator[tuple[Tensor, Tensor]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -70,13 +71,13 @@ class InMemory:
         self,
         data: tuple[Pixels, NDArray[np.int64]],
         order: NDArray[np.int64],
-        parts: list[range],
+        parts: Iterator[range],
         batch_size: int,
         draws: CropFlip | None,
     ) -> Iterator[tuple[Tensor, Tensor]]:
         images, labels = data
         batches_per_chunk = max(1, CHUNK_BYTES // (4 * images[0].size * batch_size))
-        for chunk in (parts[first : first + batches_per_chunk] for first in range(0, len(parts), batches_per_chunk)):
+        while chunk := list(islice(parts, batches_per_chunk)):
             positions = np.concatenate([np.arange(part.start, part.stop) for part in chunk])
             pixels = images[order[positions]]
             if draws is not None:

@@ -1,5 +1,7 @@
 """Which samples an epoch visits, in which order, and which of them belong to one process."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -30,14 +32,14 @@ def epoch_order(size: int, batch_size: int, steps: int, *, seed: int, epoch: int
     return stream[begin - first * size : end - first * size]
 
 
-def shares(length: int, batch_size: int, *, start: int = 0, rank: int = 0, world: int = 1) -> list[range]:
+def shares(length: int, batch_size: int, *, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[range]:
     """The positions that `rank` of `world` works on, batch by batch from batch `start` on.
 
-    >>> shares(7, 4, rank=1, world=2)
+    >>> list(shares(7, 4, rank=1, world=2))
     [range(2, 4), range(5, 7)]
     """
     begins = range(start * batch_size, length, batch_size)
-    return [share(begin, min(begin + batch_size, length), rank, world) for begin in begins]
+    return (share(begin, min(begin + batch_size, length), rank, world) for begin in begins)
 
 
 def share(begin: int, end: int, rank: int, world: int) -> range:

@@ -20,7 +20,7 @@ from rich.progress import track
 from asni.datasets.info import Dataset, Info
 from asni.datasets.own_arrays import in_memory
 from asni.datasets.pictures import decoded
-from asni.errors import UsageError
+from asni.errors import UsageError, is_printable, shown
 from asni.recipes.checking import checked
 from asni.recipes.sections import STRICT
 
@@ -91,8 +91,8 @@ class PictureFolder:
         if not folder.is_dir():
             wanted = "train" if part == "train" else "test or val"
             raise UsageError(f"{self.path} has no folder {wanted}; it must hold {LAYOUT}.")
-        classes = [entry for entry in _listed(folder) if entry.is_dir() and not entry.name.startswith(".")]
-        return {entry.name: _pictures(entry) for entry in classes}
+        classes = [entry for entry in sorted(folder.iterdir()) if entry.is_dir() and not entry.name.startswith(".")]
+        return {entry.name: _pictures(entry) for entry in _named(classes)}
 
     def _arrays(self, part: str, pictures: dict[str, list[Path]]) -> dict[str, NDArray[Any]]:
         positions = {name: position for position, name in enumerate(self.train)}
@@ -123,22 +123,21 @@ class PictureFolder:
         return np.asarray(same_colours).reshape(height, width, channels).transpose(2, 0, 1)
 
 
-def _listed(folder: Path) -> list[Path]:
-    """What is in a folder. Messages name it and a run records it, so that every name must be text of one line."""
-    names = sorted(folder.iterdir())
-    if odd := [path for path in names if not path.name.isprintable()]:
-        raise UsageError(f"{folder}: the name {odd[0].name!r} is not printable text. Rename it.")
-    return names
+def _named(paths: list[Path]) -> list[Path]:
+    """Classes or pictures. Messages name them and a run records them, so that every name must be text of one line."""
+    if odd := [path for path in paths if not is_printable(path.name)]:
+        raise UsageError(f"{odd[0].parent}: the name {odd[0].name!r} is not printable text. Rename it.")
+    return paths
 
 
 def _pictures(folder: Path) -> list[Path]:
-    names = _listed(folder)
+    names = sorted(folder.iterdir())
     if other := [path for path in names if path.suffix.lower() in OTHER_ENDINGS]:
-        raise UsageError(f"{other[0]} is neither a PNG nor a JPEG. Convert it.")
+        raise UsageError(f"{shown(other[0])} is neither a PNG nor a JPEG. Convert it.")
     found = [path for path in names if path.suffix.lower() in ENDINGS and not path.name.startswith(".")]
     if not found:
         raise UsageError(f"the class folder {folder} has no pictures ({', '.join(ENDINGS)}).")
-    return found
+    return _named(found)
 
 
 def _decoded(path: Path) -> Image.Image:

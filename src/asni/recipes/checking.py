@@ -62,7 +62,7 @@ def _nearest(key: str, known: list[str]) -> str:
         return f"; did you mean '{near[0]}'?"
     if near := get_close_matches(name, leaves.values(), n=1):
         return f"; did you mean '{next(full for full, leaf in leaves.items() if leaf == near[0])}'?"
-    return f" (known: {', '.join(siblings)})"
+    return f" (known: {', '.join(siblings)})" if siblings else ""
 
 
 def _keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from asni.errors import UsageError
+from asni.errors import UsageError, is_printable
 from asni.pruning.schedules import Sigmoid
 from asni.recipes.checking import checked
 from asni.recipes.own_code import is_code
@@ -21,7 +21,7 @@ EXCLUSIVE = {
 """Pairs of overrides of which a variant has one: the later one replaces the other."""
 
 
-MOST_IMAGES_PER_EPOCH = 100_000_000
+MOST_IMAGES_PER_EPOCH = 10_000_000
 MOST_NAME_BYTES = 100
 MOST_DIRECTORY_BYTES = 255
 """What file systems allow for the name of one directory."""
@@ -29,7 +29,7 @@ MOST_DIRECTORY_BYTES = 255
 
 def _named(name: str) -> str:
     """A recipe's name chooses the directory of its runs, and may come from a file of somebody else."""
-    if not name or name.startswith(".") or "/" in name or "\\" in name or not name.isprintable():
+    if not name or name.startswith(".") or "/" in name or "\\" in name or not is_printable(name):
         raise ValueError(
             f"{name[:MOST_NAME_BYTES]!r} cannot name a directory of runs: it must be printable characters without "
             "slashes, and must not start with a dot"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from asni.errors import MOST_QUOTED, unknown
+from asni.errors import MOST_QUOTED, is_printable, unknown
 from asni.pruning.schedules import LEAST_GAMMA, MOST_GAMMA
 from asni.recipes.own_code import is_code
 
@@ -53,7 +53,7 @@ MOST_THREADS = 1024
 
 
 def _one_line(text: str) -> str:
-    if not text.isprintable():
+    if not is_printable(text):
         raise ValueError(f"{text[:MOST_QUOTED]!r} must be one line of printable characters")
     return text
 

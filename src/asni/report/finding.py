@@ -8,6 +8,9 @@ from asni.errors import AsniError
 from asni.runs import names
 
 _RUN_MARKERS = {names.REQUEST, names.ENVIRONMENT, names.METRICS, names.RESULT}
+_LEAVES = (
+    "a link that leaves the directory of the report. Give its target to asni report, or a directory that holds both."
+)
 _Skipped = Callable[[Path, str], object]
 
 
@@ -39,7 +42,7 @@ def require_inside(root: Path, run: Path) -> None:
     """Refuse a run of which a file is a link that leaves `root`."""
     for path in (run / name for name in names.RUN_FILES):
         if path.is_symlink() and _leaves(root, path):
-            raise AsniError(f"{path} is a link that leaves the directory of the report")
+            raise AsniError(f"{path} is {_LEAVES}")
 
 
 def _leaves(root: Path, path: Path) -> bool:
@@ -58,6 +61,6 @@ def _is_looked_into(entry: "os.DirEntry[str]", root: Path, skipped: _Skipped) ->
     if entry.name.startswith("."):
         return False
     if entry.is_symlink() and _leaves(root, Path(entry.path)):
-        skipped(Path(entry.path), "it is a link that leaves the directory of the report")
+        skipped(Path(entry.path), f"it is {_LEAVES}")
         return False
     return True

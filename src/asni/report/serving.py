@@ -12,6 +12,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from waitress import create_server
+from waitress.channel import HTTPChannel
+from waitress.task import WSGITask
 
 from asni.errors import AsniError
 from asni.report.building import page
@@ -31,6 +33,22 @@ _HEADERS = [
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
 ]
+
+
+class _Task(WSGITask):  # type: ignore[misc]  # waitress has no types
+    @property
+    def has_body(self) -> bool:
+        return bool(super().has_body) and self.request.command != "HEAD"
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]
+    """Every answer closes its connection, so that a whole request has the time that waitress grants each byte."""
+
+    task_class = _Task
+
+    def received(self, data: bytes) -> bool:
+        self.last_activity = self.creation_time
+        return bool(super().received(data))
 
 
 class Server:
@@ -56,6 +74,7 @@ class Server:
             log_socket_errors=False,
             ident=None,
         )
+        self.waitress.channel_class = _Channel
 
     def run(self) -> None:
         """Answer until Ctrl-C."""
@@ -98,8 +117,8 @@ class Application:
         token, slash, place = environ["PATH_INFO"].removeprefix("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.token.encode()):
             return "403 Forbidden", "text/plain", ""
-        if environ["REQUEST_METHOD"] != "GET":
-            return "405 Method Not Allowed", "text/plain", "only GET is answered\n"
+        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            return "405 Method Not Allowed", "text/plain", "only GET and HEAD are answered\n"
         if place == "version":
             return "200 OK", "text/plain", self._version_since(asked)
         if place or not slash:
