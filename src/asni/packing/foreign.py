@@ -64,7 +64,9 @@ def _require_plain_pickles(path: Path, mapped: bool) -> None:
     try:
         names = _globals_of_zip(path) if mapped else _globals_of_legacy(path)
     except ValueError as error:
-        raise PackError(f"its pickle is not one of a state_dict: {shown(error)}") from error
+        raise PackError(
+            f"its pickle is not one of a state_dict ({shown(error)}); save model.state_dict() instead"
+        ) from error
     for name in names:
         # torch allows it, and bytearray(n) takes n bytes of memory.
         if name.endswith(".bytearray"):
