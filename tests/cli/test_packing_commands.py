@@ -112,7 +112,8 @@ def test_a_file_that_asks_for_much_memory_says_how_to_allow_it(command: Command,
         refused = command(*arguments)
         assert (refused.status, refused.out) == (1, "")
         assert "--max-memory 297MB" in refused.err
-    assert "10,000,000" in command("inspect", packed, "--max-memory", "297MB").out
+    for size in ("297MB", "297M", "1G", "400000KiB"):
+        assert "10,000,000" in command("inspect", packed, "--max-memory", size).out
     assert command("unpack", packed, "-o", out, "--to", "csr", "--max-memory", "0.3 GB").status == 0
     assert "no recipe" in command("train", "--from", packed, "--max-memory", "1gib").err
     for size in ("much", "-1", "0", "", "1XB", "nan", "1e999GB"):

@@ -126,6 +126,19 @@ def test_a_memo_larger_than_the_pickle_takes_no_memory() -> None:
         read_pickle("batch", b"\x80\x02]r\x00\x00\x00\x10.")
 
 
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        (b")" + b"".join(b"q%ch%c\x86" % (place, place) for place in range(60)), "shared values"),
+        (b")" + 10**5 * b"\x85", "nests"),
+    ],
+    ids=["takes for ever to hash", "overflows the stack when it is hashed"],
+)
+def test_a_key_of_nested_tuples_is_not_hashed(key: bytes, reason: str) -> None:
+    with pytest.raises(AsniError, match=f"batch is not a batch .*{reason}"):
+        read_pickle("batch", b"\x80\x02}" + key + b"K\1s.")
+
+
 def test_a_picture_of_more_rows_than_images_is_not_decoded() -> None:
     data = io.BytesIO()
     Image.new("RGB", (1024, 10_001)).save(data, "PNG")

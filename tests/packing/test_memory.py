@@ -173,6 +173,85 @@ def test_a_compressed_state_dict_is_refused(tmp_path: Path) -> None:
         contents(tmp_path / "net.pt")
 
 
+def forge_pickle(path: Path, content: bytes, zipped: bool) -> None:
+    """Write a state_dict with other content than tensors, as torch.save would."""
+    torch.save({"weight": torch.zeros(2)}, path, _use_new_zipfile_serialization=zipped)
+    pickled = b"\x80\x02}" + content + b"s."
+    if not zipped:
+        data = path.read_bytes()
+        start = data.index(b"\x80\x02}q\x00X\x06\0\0\0weight")
+        path.write_bytes(data[:start] + pickled + data[data.index(b".\x80", start) + 1 :])
+        return
+    with zipfile.ZipFile(path) as saved:
+        records = {name: saved.read(name) for name in saved.namelist()}
+    with zipfile.ZipFile(path, "w") as forged:
+        for name, record in records.items():
+            forged.writestr(name, pickled if name.endswith("data.pkl") else record)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"K\1cbuiltins\nbytearray\n\x8a\x05\0\0\0\0\2\x85R", "bytearray"),
+        (b"K\1c__builtin__\nbytearray\n\x8a\x05\0\0\0\0\2\x85R", "bytearray"),
+        (b")" + b"".join(b"q%ch%c\x86" % (place, place) for place in range(60)) + b"K\1", "shared values"),
+        (b")" + 10**5 * b"\x85" + b"K\1", "nests more than 1000"),
+        (b"K\1(X\0\0\1\0" + 2**16 * b"x" + b"q\0" + 10**4 * b"h\0" + b"t", "shared values"),
+        (b"K\1](q\0(" + 10**4 * b"K\1" + b"e" + 10**4 * b"h\0" + b"t", "shared values"),
+    ],
+    ids=["bytearray", "bytearray of Python 2", "endless hash", "deep hash", "one text often", "one list often"],
+)
+def test_a_small_pickle_that_would_take_all_memory_or_for_ever_is_not_loaded(
+    tmp_path: Path, content: bytes, reason: str, zipped: bool
+) -> None:
+    forge_pickle(tmp_path / "net.pt", content, zipped)
+    for operation in (contents, lambda path: pack(path, tmp_path / "net.asni")):
+        with pytest.raises(PackError, match=rf"net\.pt: .*{reason}"):
+            operation(tmp_path / "net.pt")
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_checkpoints_of_a_training_are_read(tmp_path: Path, zipped: bool) -> None:
+    model = torch.nn.TransformerEncoderLayer(8, 2)
+    optimiser = torch.optim.AdamW([{"params": [each]} for each in model.parameters()], betas=(0.9, 0.999))
+    for each in model.parameters():
+        each.grad = torch.ones_like(each)
+    optimiser.step()
+    whole = model.state_dict()
+    checkpoint = {
+        "epoch": torch.tensor([1, 2]),
+        "state_dict": whole,
+        "optimizer_states": [optimiser.state_dict()],
+        "hyper_parameters": {"sizes": ((1, 2), (1, 2)), ("a", ("b", 1)): {1, 2}, "noise": 1j, "key": b"bytes"},
+        "dtype": torch.bfloat16,
+        "shape": torch.Size([2, 3]),
+        "device": torch.device("cpu"),
+        "best": [whole] * 3,
+        "rng": torch.get_rng_state(),
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+    }
+    torch.save(checkpoint, tmp_path / "net.ckpt", _use_new_zipfile_serialization=zipped)
+    assert {each.name for each in contents(tmp_path / "net.ckpt").tensors} == set(whole)
+
+
+def test_an_error_never_quotes_a_file_without_end(tmp_path: Path) -> None:
+    long = "x" * 3000
+    item = {"dtype": long, "shape": [2], "data_offsets": [0, 8]}
+    (tmp_path / "net.safetensors").write_bytes(safetensors(json.dumps({long: item}), bytes(8)))
+    write_ones(tmp_path / "net.asni", [{"name": "w", "dtype": long, "shape": [2], "sparse": False}], padding=0)
+    for name in ("net.safetensors", "net.asni"):
+        with pytest.raises(PackError, match=r"unknown element type") as raised:
+            contents(tmp_path / name)
+        assert len(str(raised.value)) < 1000
+
+
+def test_a_limit_below_a_megabyte_is_shown_in_bytes(tmp_path: Path) -> None:
+    torch.save({"weight": torch.ones(2)}, tmp_path / "net.pt")
+    with pytest.raises(PackError, match=r"the limit is 1,000 bytes\. .* --max-memory 17MB, or max_memory=17_000_000 "):
+        contents(tmp_path / "net.pt", max_memory=1000)
+
+
 def safetensors(header: str, body: bytes) -> bytes:
     return struct.pack("<Q", len(header)) + header.encode() + body
 

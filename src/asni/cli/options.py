@@ -11,14 +11,18 @@ from asni.cli.grouping import Group
 from asni.errors import UsageError
 from asni.recipes.sections import Overrides
 
-_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_UNITS = {"": 1, "b": 1} | {
+    f"{letter}{ending}": base**power
+    for power, letter in enumerate("kmgt", 1)
+    for ending, base in (("", 1000), ("b", 1000), ("ib", 1024))
+}
 
 
 def size(text: str) -> int:
     """A number of bytes, with a unit if it has one.
 
-    >>> size("8GB"), size("1.5MiB")
-    (8000000000, 1572864)
+    >>> size("8GB"), size("8G"), size("1.5MiB")
+    (8000000000, 8000000000, 1572864)
     """
     unit = text.strip("0123456789. ").lower()
     try:

@@ -7,7 +7,6 @@ the same images in the same order: the PNGs, converted to binary records, have t
 import io
 import json
 import pickle
-import pickletools
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from asni.datasets.pictures import opened
 from asni.datasets.published import Format, Home, Published
 from asni.datasets.sources import Files, download, read_archive
 from asni.errors import AsniError
+from asni.files import scan_pickle
 
 HOME = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 HOME_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
@@ -64,7 +64,7 @@ def read_records(name: str, data: bytes) -> Batch:
 def read_pickle(name: str, data: bytes) -> Batch:
     """Images and labels of a pickle; it may refer to nothing but NumPy's array and dtype."""
     try:
-        _require_small_memo(data)
+        scan_pickle(data)
         content = _ArrayOnly(io.BytesIO(data), encoding="bytes").load()
         pixels, labels = content[b"data"].state[-1], bytes(list(content[b"labels"]))
     except AsniError:
@@ -90,13 +90,6 @@ def read_picture(name: str, data: bytes) -> NDArray[np.uint8]:
     except Exception as error:  # a damaged picture may raise anything
         raise AsniError(f"{name} cannot be read ({error})") from error
     return np.ascontiguousarray(rows.transpose(0, 2, 1)).reshape(-1, 3, 32, 32)
-
-
-def _require_small_memo(data: bytes) -> None:
-    """Refuse a pickle whose memo has a place beyond its own length: memory is taken for all places below."""
-    for operation, place, _ in pickletools.genops(data):
-        if operation.name in ("PUT", "LONG_BINPUT") and not 0 <= int(place or 0) < len(data):
-            raise ValueError(f"its memo has a place {place}")
 
 
 class _Inert:

@@ -6,7 +6,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from asni.errors import PackError, UsageError
+from asni.errors import PackError, UsageError, shown
 from asni.packing.amenable import is_layer
 from asni.packing.convert import from_torch
 from asni.packing.dtypes import Tensor
@@ -114,14 +114,14 @@ def _state_dict(content: object) -> Mapping[str, Any]:
     if is_state_dict(content):
         return content
     entries = content.items() if isinstance(content, Mapping) else ()
-    found = {str(name): entry for name, entry in entries if entry and is_state_dict(entry)}
+    found = {str(name): entry for name, entry in entries if is_state_dict(entry) and entry}
     if len(found) == 1:
         return next(iter(found.values()))
     for name in USUAL_NAMES:
         if name in found:
             return found[name]
     if found:
-        raise PackError(f"it holds several state_dicts: {', '.join(found)}. Save the one of the model alone.")
+        raise PackError(f"it holds several state_dicts: {shown(', '.join(found))}. Save the one of the model alone.")
     raise PackError("it holds no state_dict, which maps names to tensors. Save model.state_dict().")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from asni.errors import PackError
+from asni.errors import PackError, shown
 
 Array = npt.NDArray[Any]
 Float32 = npt.NDArray[np.float32]
@@ -46,7 +46,7 @@ def of_name(name: object) -> DType:
     """The element type of that name, or PackError."""
     dtype = DTYPES.get(name) if isinstance(name, str) else None
     if dtype is None:
-        raise PackError(f"unknown element type {name!r} (known: {', '.join(DTYPES)})")
+        raise PackError(f"unknown element type {shown(repr(name))} (known: {', '.join(DTYPES)})")
     return dtype
 
 

@@ -5,14 +5,16 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Mapping
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, TypeGuard
-from zipfile import ZIP_STORED, ZipFile, is_zipfile
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
-from asni.errors import PackError
+from asni.errors import PackError, shown
+from asni.files import scan_pickle
 from asni.packing.convert import HEADER_LIMIT, METADATA, from_torch
 from asni.packing.dtypes import BY_SAFETENSORS, Array, Tensor, of_name
 from asni.packing.layout import MAX_DIMENSIONS, are_lengths
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     import torch
     from onnx import ModelProto
 
+_LEGACY_PICKLES = 5
+"""Torch's magic number, its version, the machine, the content, and the names of the storages that follow."""
+
 
 def load_torch(path: Path) -> object:
     """What `torch.save` wrote, without running code in the file; the tensors are mapped into memory."""
@@ -30,9 +35,12 @@ def load_torch(path: Path) -> object:
 
     try:
         # Before version 1.6 torch wrote files that cannot be mapped into memory.
-        mapped = is_zipfile(path)
+        mapped = _is_zip(path)
         if not mapped or _is_stored(path):
+            _require_plain_pickles(path, mapped)
             return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except PackError:
+        raise
     except OSError as error:
         raise PackError(f"cannot be read: {error.strerror}") from error
     except Exception as error:
@@ -44,6 +52,37 @@ def load_torch(path: Path) -> object:
             f"neither a .safetensors file nor a state_dict that torch.load reads with weights_only=True: {reason}"
         ) from error
     raise PackError("its content is compressed, which torch.save never does; a small file could take all memory")
+
+
+def _is_zip(path: Path) -> bool:
+    # As torch decides it: a file may be a zip file at its end alone.
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def _require_plain_pickles(path: Path, mapped: bool) -> None:
+    try:
+        names = _globals_of_zip(path) if mapped else _globals_of_legacy(path)
+    except ValueError as error:
+        raise PackError(
+            f"its pickle is not one of a state_dict ({shown(error)}); save model.state_dict() instead"
+        ) from error
+    for name in names:
+        # torch allows it, and bytearray(n) takes n bytes of memory.
+        if name.endswith(".bytearray"):
+            raise PackError(f"it calls {shown(name)}, which no state_dict needs; a small file could take all memory")
+
+
+def _globals_of_zip(path: Path) -> set[str]:
+    import torch
+
+    # By torch's own reader: another could take another record of a forged file for the pickle.
+    return scan_pickle(torch._C.PyTorchFileReader(str(path)).get_record("data.pkl"))
+
+
+def _globals_of_legacy(path: Path) -> set[str]:
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        return set[str]().union(*(scan_pickle(data) for _ in range(_LEGACY_PICKLES)))
 
 
 def _is_stored(path: Path) -> bool:
@@ -70,7 +109,7 @@ def read_safetensors(path: Path, memory: Memory) -> dict[str, Tensor]:
     try:
         return _parse_safetensors(np.memmap(path, np.uint8, "r"), memory)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, struct.error) as error:
-        raise PackError(f"not a safetensors file: {error!r}") from error
+        raise PackError(f"not a safetensors file: {type(error).__name__}: {error}") from error
     except OSError as error:
         raise PackError(f"cannot be read: {error.strerror}") from error
 
@@ -87,11 +126,11 @@ def _parse_safetensors(data: Array, memory: Memory) -> dict[str, Tensor]:
     for name, item in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         dtype, shape, (start, stop) = BY_SAFETENSORS.get(item["dtype"]), item["shape"], item["data_offsets"]
         if dtype is None:
-            raise ValueError(f"{name} has the unknown element type {item['dtype']}")
+            raise ValueError(f"{shown(name)} has the unknown element type {shown(item['dtype'])}")
         if not are_lengths([*shape, start, stop]) or len(shape) > MAX_DIMENSIONS:
-            raise ValueError(f"the shape or the offsets of {name} are not sizes")
+            raise ValueError(f"the shape or the offsets of {shown(name)} are not sizes")
         if not start <= stop <= len(body) or stop - start != math.prod(shape) * dtype.numpy.itemsize:
-            raise ValueError(f"the offsets of {name} do not match its shape or the file")
+            raise ValueError(f"the offsets of {shown(name)} do not match its shape or the file")
         tensors[name] = Tensor.from_bits(dtype, body[start:stop].view(np.ndarray), tuple(shape))
     _take(tensors, memory)
     return tensors
@@ -105,7 +144,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
         (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
-        raise ValueError(f"{name} occurs twice")
+        raise ValueError(f"{shown(name)} occurs twice")
     return content
 
 
@@ -127,7 +166,7 @@ def read_onnx(path: Path, memory: Memory) -> dict[str, Tensor]:
     except OSError as error:
         raise PackError(f"cannot be read: {error.strerror}") from error
     except Exception as error:
-        raise PackError(f"not an ONNX model, or damaged: {error}") from error
+        raise PackError(f"not an ONNX model, or damaged: {shown(error)}") from error
 
 
 def _load_external_data(model: "ModelProto", folder: Path, memory: Memory) -> None:

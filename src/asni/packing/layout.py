@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from asni.errors import PackError
+from asni.errors import PackError, shown
 from asni.packing.dtypes import DType, Tensor, of_name
 
 MODES = ("exact", "half", "int8", "amenable")
@@ -51,7 +51,10 @@ def parse_network(content: Any) -> dict[str, Any]:
     kinds = {"name": str, "shape": list, "classes": int, "options": dict}
     _require(isinstance(content, dict), "the header does not describe the network")
     for key, value in content.items():
-        _require(type(value) is kinds.get(key), f"the header has an invalid {key!r} of the network: {value!r}")
+        _require(
+            type(value) is kinds.get(key),
+            f"the header has an invalid {shown(repr(key))} of the network: {shown(repr(value))}",
+        )
     sizes = [*content.get("shape", []), content.get("classes", 0)]
     _require(are_lengths(sizes), "the shape of the network's input or its number of classes is not a size")
     return dict(content)
@@ -72,7 +75,7 @@ def parse_entries(content: Any) -> list[Entry]:
     entries: list[Entry] = []
     for item in content:
         _require(isinstance(item, dict) and isinstance(item.get("name"), str), "a tensor in the header has no name")
-        _require(_is_unicode(item["name"]), f"the name {item['name']!r} of a tensor is not valid Unicode")
+        _require(_is_unicode(item["name"]), f"the name {shown(repr(item['name']))} of a tensor is not valid Unicode")
         entries.append(_parse_entry(item) if item.get("same") is None else _parse_twin(item, entries))
     _require(len({entry.name for entry in entries}) == len(entries), "two tensors have the same name")
     return entries
@@ -81,7 +84,9 @@ def parse_entries(content: Any) -> list[Entry]:
 def _parse_twin(item: dict[str, Any], earlier: list[Entry]) -> Entry:
     name, same = item["name"], item["same"]
     known = type(same) is int and 0 <= same < len(earlier) and earlier[same].same is None
-    _require(known, f"{name} refers to tensor {same!r}, which is not an earlier tensor with its own data")
+    _require(
+        known, f"{shown(name)} refers to tensor {shown(repr(same))}, which is not an earlier tensor with its own data"
+    )
     return Entry(name, earlier[same].dtype, earlier[same].shape, same=same)
 
 
@@ -90,16 +95,19 @@ def _parse_entry(item: dict[str, Any]) -> Entry:
     shape: Any = item.get("shape")
     sparse: Any = item.get("sparse")
     stored, error = item.get("stored"), item.get("error")
-    _require(are_lengths(shape), f"the shape of {name} is not a list of sizes")
-    _require(len(shape) <= MAX_DIMENSIONS, f"{name} has more than {MAX_DIMENSIONS} dimensions")
-    _require(isinstance(sparse, bool), f"the header does not say whether {name} is sparse")
+    _require(are_lengths(shape), f"the shape of {shown(name)} is not a list of sizes")
+    _require(len(shape) <= MAX_DIMENSIONS, f"{shown(name)} has more than {MAX_DIMENSIONS} dimensions")
+    _require(isinstance(sparse, bool), f"the header does not say whether {shown(name)} is sparse")
     if sparse or stored is not None:
-        _require(len(shape) > 0 and all(shape), f"{name} cannot be sparse or rounded with shape {shape}")
+        _require(len(shape) > 0 and all(shape), f"{shown(name)} cannot be sparse or rounded with shape {shown(shape)}")
     if stored is None:
         return Entry(name, dtype, tuple(shape), sparse)
-    _require(stored in STORED and dtype.is_float, f"{name} is {dtype.name}, which cannot be stored as {stored!r}")
+    _require(
+        stored in STORED and dtype.is_float,
+        f"{shown(name)} is {dtype.name}, which cannot be stored as {shown(repr(stored))}",
+    )
     stated = isinstance(error, dict) and [type(error.get(key)) for key in ("max", "rms")] == [float, float]
-    _require(stated, f"the rounding error of {name} is missing")
+    _require(stated, f"the rounding error of {shown(name)} is missing")
     return Entry(name, dtype, tuple(shape), sparse, of_name(stored), error)
 
 

@@ -48,9 +48,10 @@ class Memory:
         if self.taken > allowed:
             default = f", {FLOOR >> 20} MiB and {FACTOR} times its length" if self._max is None else ""
             wanted = -(-min(self.taken, _MOST_SHOWN) // 10**6)
+            limit = f"{allowed // 10**6:,} MB" if allowed >= 10**6 else f"{allowed:,} bytes"
             raise PackError(
-                f"reading it may take {wanted:,} MB of memory or more; the limit is {allowed // 10**6:,} MB{default}. "
-                f"If you trust the file, allow it: --max-memory {wanted}MB, or max_memory={wanted}_000_000 in Python"
+                f"reading it may take {wanted:,} MB of memory or more; the limit is {limit}{default}. "
+                f"If you trust the file, allow it: --max-memory {wanted}MB, or max_memory={wanted * 10**6:_} in Python"
             )
 
     def take_json(self, length: int) -> None:
