@@ -85,7 +85,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 def remove_temporaries(directory: Path, written: Callable[[str], bool]) -> None:
     """Remove what killed processes had begun to write; `written` says of which files. Hold their lock meanwhile."""
     for path in directory.iterdir():
-        if (found := _TEMPORARY.fullmatch(path.name)) and written(found["file"]):
+        if (found := _TEMPORARY.fullmatch(path.name)) and written(found["file"]) and path.is_file():
             path.unlink(missing_ok=True)
 
 
@@ -103,18 +103,16 @@ def write_json(path: Path, value: object) -> None:
 
 def write_tensors(path: Path, tensors: "Mapping[str, Tensor]") -> None:
     from safetensors import SafetensorError
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     # Tied weights share memory, which safetensors refuses; a reader expects each under its own name anyway.
     separate = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-
-    def save(temporary: Path) -> None:
-        try:
-            save_file(separate, temporary)
-        except (SafetensorError, KeyError) as error:
-            raise OSError(f"safetensors cannot store it ({error})") from error
-
-    write_atomically(path, save)
+    try:
+        # Not by save_file, which writes a temporary file of its own that only its owner can read.
+        content = save(separate)
+    except (SafetensorError, KeyError) as error:
+        raise AsniError(f"cannot write {path}: safetensors cannot store it ({error}).") from error
+    write_bytes(path, content)
 
 
 def read_tensors(path: Path) -> "dict[str, Tensor]":
@@ -147,6 +145,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """Read and verify a checkpoint of `write_checkpoint`, without executing code from the file."""
     import torch
 
+    if not path.is_file():
+        raise DamagedError(f"{path} is not a file")
     try:
         checksum, _, saved = path.read_bytes().partition(b"\n")
     except OSError as error:

@@ -24,7 +24,7 @@ def linear(*weights: float) -> nn.Linear:
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
 def test_weights_that_have_no_mean_are_refused_and_the_model_is_unchanged(broken: float) -> None:
     model = nn.Sequential(linear(1.0, 2.0), linear(1.0, broken, -1.0))
-    with pytest.raises(UsageError, match=r"1 of the 3 weights of '1\.weight' are NaN or infinite"):
+    with pytest.raises(UsageError, match=r"'1\.weight' holds NaN or infinity"):
         amenable(model)
     assert model.get_parameter("0.weight").tolist() == [[1.0, 2.0]]
 

@@ -263,3 +263,14 @@ def test_a_recipe_with_an_unknown_key_is_left_out(tmp_path: Path) -> None:
 def test_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"/nothing .*directory"):
         collect(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("file", ["metrics.jsonl", "request.json"])
+def test_a_file_of_another_unfinished_run_is_not_shown(tmp_path: Path, file: str) -> None:
+    first, second = (make_run(tmp_path / name, seed=seed) for seed, name in enumerate(("first", "second")))
+    for directory in (first, second):
+        (directory / "result.json").unlink()
+    shutil.copy(second / file, first / file)
+    found = collect(tmp_path)
+    assert [run.path for run in found.runs] == ["second"]
+    assert re.search(r"^first .*metrics\.jsonl.*another run than the request\.json", found.warnings[0])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from asni.runs import names
-from asni.runs.checksums import KEY, digest, sealed
+from asni.runs.checksums import KEY, checksum, digest, sealed
 
 _SEALED = (names.REQUEST, names.ENVIRONMENT, names.RESULT)
 
@@ -17,7 +17,8 @@ def seal(run: Path) -> None:
         if (run / name).exists():
             change(run / name, {})
     if (metrics := run / names.METRICS).exists():
-        metrics.write_text("".join(f"{sealed_line(json.loads(line))}\n" for line in metrics.read_text().splitlines()))
+        rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+        metrics.write_text("".join(f"{sealed_metrics(run, row)}\n" for row in rows))
     if (run / names.RESULT).exists():
         others = {path.name: digest(path) for path in run.iterdir() if path.is_file() and path.name != names.RESULT}
         change(run / names.RESULT, {"files": others})
@@ -28,5 +29,14 @@ def change(path: Path, changes: Mapping[str, Any]) -> None:
     path.write_text(sealed_line({**json.loads(path.read_text()), **changes}))
 
 
-def sealed_line(content: Mapping[str, Any]) -> str:
-    return json.dumps(sealed({key: value for key, value in content.items() if key != KEY}))
+def sealed_line(content: Mapping[str, Any], of: str = "") -> str:
+    return json.dumps(sealed(_without(content), of))
+
+
+def sealed_metrics(run: Path, row: Mapping[str, Any]) -> str:
+    """A line of the metrics of a run that has a request."""
+    return sealed_line(row, checksum(_without(json.loads((run / names.REQUEST).read_text()))))
+
+
+def _without(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key != KEY}

@@ -8,7 +8,7 @@ from safetensors.numpy import save_file
 
 from asni.errors import AsniError
 from asni.runs import reading
-from tests.runs.sealing import seal, sealed_line
+from tests.runs.sealing import seal, sealed_line, sealed_metrics
 
 ONE = np.ones((2, 2), np.float32)
 
@@ -25,12 +25,13 @@ def write_result(run: Path, **changes: object) -> None:
 
 
 def write_metrics(run: Path, *lines: str) -> None:
-    (run / "metrics.jsonl").write_text("".join(f"{_sealed(line)}\n" for line in lines))
+    (run / "request.json").write_text(sealed_line({"seed": 0}))
+    (run / "metrics.jsonl").write_text("".join(f"{_sealed(run, line)}\n" for line in lines))
 
 
-def _sealed(line: str) -> str:
+def _sealed(run: Path, line: str) -> str:
     try:
-        return sealed_line(json.loads(line))
+        return sealed_metrics(run, json.loads(line))
     except (ValueError, RecursionError, AttributeError):
         return line
 

@@ -1,5 +1,6 @@
 """Methods side by side, and what they cost."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,16 @@ def test_sparse_methods_end_at_the_same_nonzeros(tmp_path: Path) -> None:
     found = compared(tmp_path, ["asni-1", "snip", "random", "early-bird"])
     assert {row["nonzeros"] for row in found} == {410 + 25_100}
     assert {row["seed"] for row in found} == {3}
+
+
+def test_a_round_of_another_training_is_not_counted(tmp_path: Path) -> None:
+    [row] = compared(tmp_path, ["asni-2"])
+    other = Study({"digits-fc": SMALL.override(epochs=3)}, [3], ["asni-1"], "fp32", tmp_path / "other")
+    train_missing(other, InProcess("cpu"))
+    shutil.rmtree(Path(row["directory"]).with_name("asni-1"))
+    shutil.copytree(other.runs[0].run.directory, Path(row["directory"]).with_name("asni-1"))
+    with pytest.raises(AsniError, match=r"asni-1 holds a different run: .*epochs"):
+        compared(tmp_path, ["asni-2"])
 
 
 def test_a_finished_run_keeps_no_checkpoint_of_a_killed_process(tmp_path: Path) -> None:

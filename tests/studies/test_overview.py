@@ -12,7 +12,7 @@ from asni.recipes import load
 from asni.runs import names, reading
 from asni.studies.overview import Overview, RunProgress, progress_of, seconds_left
 from asni.studies.study import PlannedRun, Study
-from tests.runs.sealing import seal, sealed_line
+from tests.runs.sealing import seal, sealed_line, sealed_metrics
 
 
 def run(done: int, *, seconds: float = 2.0, recipe: str = "mnist-fc", epochs: int = 10, rounds: int = 1) -> RunProgress:
@@ -49,7 +49,8 @@ def study(root: Path, *methods: str) -> Study:
 
 def write_epochs(planned: PlannedRun, epochs: int) -> None:
     planned.run.directory.mkdir(parents=True, exist_ok=True)
-    lines = [sealed_line({"epoch": epoch, "seconds": 1.5}) for epoch in range(epochs)]
+    (planned.run.directory / names.REQUEST).write_text(sealed_line(planned.run.request))
+    lines = [sealed_metrics(planned.run.directory, {"epoch": epoch, "seconds": 1.5}) for epoch in range(epochs)]
     (planned.run.directory / names.METRICS).write_text("\n".join(lines))
 
 

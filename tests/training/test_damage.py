@@ -2,9 +2,11 @@
 
 import io
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,30 @@ def test_a_checkpoint_of_another_seed_is_not_used(stopped: Path, tmp_path: Path,
     assert_same_end(run, undisturbed)
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+def test_a_checkpoint_that_is_no_file_is_not_opened(stopped: Path, make: Callable[[Path], None]) -> None:
+    path = directory_in(stopped) / "checkpoint-3.pt"
+    path.unlink()
+    make(path)
+    with pytest.raises(AsniError, match=r"checkpoint-3\.pt: .*not a file"):
+        resumed(stopped)
+
+
+def test_a_run_that_is_started_again_by_another_process_ends_the_first(tmp_path: Path) -> None:
+    class StartsAgain(StopAfter):
+        def step(self) -> None:
+            self.steps_left -= 1
+            if self.steps_left == 0:
+                path = directory_in(tmp_path) / "request.json"
+                content = path.read_bytes()
+                path.unlink()
+                path.write_bytes(content)
+                os.utime(path, ns=(0, 0))
+
+    with pytest.raises(AsniError, match=r"asni-1 changed during the training"):
+        METHODS["asni-1"].train(trainer(tmp_path, progress=StartsAgain(STEPS_PER_EPOCH + 5)))
+
+
 @pytest.mark.parametrize("file", ["initial.safetensors", "environment.json"])
 def test_a_first_file_that_was_damaged_before_the_run_resumed_is_written_again(
     stopped: Path, undisturbed: Run, file: str
@@ -167,6 +193,12 @@ def test_a_mask_that_a_dense_run_did_not_write_is_not_read(tmp_path: Path, undis
         _ = dense.masks
 
 
+def test_a_finished_run_that_lost_a_file_is_not_taken_as_done(finished: Run) -> None:
+    (finished.directory / "weights.safetensors").unlink()
+    with pytest.raises(AsniError, match=r"cannot read .*asni-1/weights\.safetensors"):
+        METHODS["asni-1"].train(trainer(finished.directory.parents[2]))
+
+
 def test_a_run_without_its_request_is_no_run(finished: Run) -> None:
     (finished.directory / "request.json").unlink()
     with pytest.raises(AsniError, match=r"asni-1 has lost its request\.json.* result\.json.*Remove"):
@@ -225,11 +257,10 @@ def test_weights_that_diverge_in_the_last_step_are_never_a_result(tmp_path: Path
     assert not left & {"result.json", "weights.safetensors", "checkpoint-4.pt"}
 
 
-def test_figures_that_another_process_has_drawn_in_between_are_shared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "figures").mkdir()
-    exists, looks = Path.exists, iter([False])
-    monkeypatch.setattr(Path, "exists", lambda path: next(looks, True) and exists(path))
-    assert investigation.draw_figures(tmp_path) == tmp_path / "figures"
-    assert not list((tmp_path / "figures").iterdir())
+def test_two_that_draw_the_same_figures_at_the_same_time_both_succeed(undisturbed: Run) -> None:
+    home = undisturbed.directory.parent
+    with ThreadPoolExecutor(2) as two:
+        both = list(two.map(investigation.draw_figures, [home, home]))
+    assert both == [home / "figures"] * 2
+    assert len(list((home / "figures").iterdir())) == 10
+    assert not (home / ".figures").exists()

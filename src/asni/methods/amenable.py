@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from asni.errors import AsniError, UsageError
 from asni.methods.asni import asni_1
 from asni.networks.initial import can_be_reset, reset_biases_and_norms
+from asni.pruning.finite import not_finite
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, survey
 from asni.pruning.masks import Masks, checked_masks, nonzero_masks, renamed, require_fitting, weights_of
@@ -90,7 +91,8 @@ def amenable(
     require_fitting(masks, weights)
     if any_sharded(weights.values()):
         raise AsniError("amenable needs whole weights. Gather the sharded model into one process first.")
-    _require_finite(weights)
+    if broken := not_finite(model):
+        raise UsageError(f"'{broken[0]}' holds NaN or infinity; amenable needs a network that has not diverged.")
     others = {} if initial is None else _start_values(initial, model, weights)
     theta_hat = {name: value.clone() for name, value in model.state_dict().items()}
     centroids = {name: _set_to_means(weight, masks[name].to(weight.device)) for name, weight in weights.items()}
@@ -105,12 +107,6 @@ def amenable(
         {name: means[sign] for name, means in centroids.items() if sign in means} for sign in ("negative", "positive")
     )
     return Amenable(theta_hat, theta_0, c_plus, c_minus, masks)
-
-
-def _require_finite(weights: Mapping[str, Tensor]) -> None:
-    for name, weight in weights.items():
-        if broken := int((~torch.isfinite(weight)).sum()):
-            raise UsageError(f"{broken:,} of the {weight.numel():,} weights of '{name}' are NaN or infinite.")
 
 
 def _set_to_means(weight: Tensor, lives: Tensor) -> dict[str, float]:
@@ -134,6 +130,8 @@ def _start_values(initial: Mapping[str, Tensor], model: nn.Module, weights: Mapp
     for name, value in others.items():
         if name not in start or start[name].shape != value.shape:
             raise UsageError(f"initial is the state_dict of another network: it has no '{name}' of this shape.")
+        if torch.isnan(start[name]).any():
+            raise UsageError(f"initial holds NaN in '{name}'.")
     return {name: start[name] for name in others}
 
 

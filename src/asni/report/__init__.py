@@ -9,7 +9,7 @@ sampled; whole networks share their bins, each as a fraction of its own survivin
 sparsity share one chart of accuracy against nonzeros, which leaves out intermediate trainings.
 
 **One bad run costs itself alone.** Whatever its files hold, it is named with the reason, and the other runs are shown.
-Only regular files are read: JSON up to 64 MiB, weights up to 1 GiB and 5,000 layers. Links that leave the directory are
+Only regular files are read: JSON up to 32 MiB, weights up to 1 GiB and 5,000 layers. Links that leave the directory are
 not followed. Where the page would be too large, the largest runs above 250 kB are left out.
 
 **Names are text.** They enter the page through `textContent` alone, and its Content-Security-Policy allows one script,

@@ -33,7 +33,13 @@ def newest(directory: Path, request: str) -> tuple[dict[str, Any] | None, list[s
         except DamagedError as error:
             wrong.append(str(error))
             continue
-        if state.get("files", {}).get(names.REQUEST) == request:
+        if _request(state) == request:
             return state, wrong
         wrong.append(f"{path} is a checkpoint of another run")
     return None, wrong
+
+
+def _request(state: Mapping[str, Any]) -> object:
+    """The digest of the request with which the run was started."""
+    files = state.get("files")
+    return files.get(names.REQUEST) if isinstance(files, dict) else None

@@ -22,15 +22,15 @@ from asni.files import regular_size
 from asni.recipes import Recipe
 from asni.recipes.checking import checked
 from asni.runs import names
-from asni.runs.checksums import digest, opened
+from asni.runs.checksums import checksum, digest, opened
 
 Masks = Mapping[str, npt.NDArray[np.bool_]]
 
 NUMBERS = {"seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds"}
 RESULT = NUMBERS | {"stage", "rounds"}
 DIGESTS = "files"
-MOST_TEXT_BYTES = 64 << 20
-"""Of a JSON file. The metrics of 300,000 epochs fit; parsed, a file takes about 20 times its size in memory."""
+MOST_TEXT_BYTES = 32 << 20
+"""Of a JSON file. The metrics of 100,000 epochs fit; parsed, a file takes up to 40 times its size in memory."""
 _MOST_COLUMNS = 100
 _NUMBER = re.compile(r"\d{1,18}")
 _LARGEST_WEIGHT = float(np.finfo(np.float32).max)
@@ -85,11 +85,19 @@ def masked_weights(run: Path) -> tuple[dict[str, npt.NDArray[np.floating]], Mask
     return values, live
 
 
+def metric_lines(run: Path) -> list[dict[str, Any]]:
+    """The lines of `metrics.jsonl` as they were recorded."""
+    path = run / names.METRICS
+    lines = _text(path).splitlines()
+    request = checksum(json_object(run / names.REQUEST)) if lines else ""
+    return [_object(line, f"{path}, line {number}", request) for number, line in enumerate(lines, 1)]
+
+
 def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
     """The columns of `metrics.jsonl`; a value that is null, missing or not finite is NaN."""
     path = run / names.METRICS
     rows: list[dict[str, float]] = []
-    for number, line in enumerate(_text(path).splitlines(), 1):
+    for number, line in enumerate(metric_lines(run), 1):
         rows.append(_metrics_row(f"{path}, line {number}", line, rows[-1]["epoch"] + 1 if rows else 0))
     if not rows:
         raise AsniError(f"{path} is empty: the run has not finished an epoch")
@@ -175,8 +183,8 @@ def verify(path: Path) -> None:
         raise DamagedError(f"{path} is not as the run left it: its content does not match the digest in {names.RESULT}")
 
 
-def _metrics_row(where: str, line: str, first_epoch: float) -> dict[str, float]:
-    row = {key: finite_or_nan(value, f"{where}: {key}") for key, value in _object(line, where).items()}
+def _metrics_row(where: str, line: Mapping[str, Any], first_epoch: float) -> dict[str, float]:
+    row = {key: finite_or_nan(value, f"{where}: {key}") for key, value in line.items()}
     epoch = row.get("epoch", math.nan)
     if not (epoch >= first_epoch and epoch % 1 == 0):
         raise AsniError(f"{where}: epoch is {epoch}, expected an integer of at least {first_epoch}")
@@ -190,14 +198,14 @@ def finite_or_nan(value: object, what: str) -> float:
     return value if value is not None and abs(value) <= sys.float_info.max else math.nan
 
 
-def _object(line: str, where: str) -> dict[str, Any]:
+def _object(line: str, where: str, of: str = "") -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise AsniError(f"{where}: invalid JSON ({error}); the file is damaged or truncated") from error
     if not isinstance(found, dict):
         raise AsniError(f"{where}: not a JSON object")
-    return opened(found, where)
+    return opened(found, where, of)
 
 
 def _text(path: Path) -> str:
@@ -219,5 +227,6 @@ def _tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
         return load_file(path)
     except OSError as error:
         raise AsniError(f"cannot read {path}: {error.strerror or error}") from error
-    except (SafetensorError, KeyError, ValueError, TypeError) as error:
+    except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
+        # The types that NumPy lacks are an AttributeError.
         raise AsniError(f"cannot read {path}: {error}; the file is missing or damaged") from error

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from asni import datasets
-from asni.errors import AsniError
+from asni.errors import AsniError, DamagedError
 from asni.files import (
     make_directory,
     read_tensors,
@@ -24,7 +24,7 @@ from asni.files import (
 )
 from asni.recipes import Recipe
 from asni.runs import checkpoints, names, reading
-from asni.runs.checksums import digest, sealed
+from asni.runs.checksums import checksum, digest, sealed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,6 +46,11 @@ class Experiment:
     def home(self) -> Path:
         """The directory of its trainings, the same for every command."""
         return self.root / self.recipe.variant_name / f"seed-{self.seed}"
+
+    def round(self, stage: str) -> "Run":
+        """A training that led to another one, whatever method it belongs to."""
+        run = self.run(stage)
+        return Run(run.directory, {key: value for key, value in run.request.items() if key != "method"})
 
     @cached_property
     def data(self) -> dict[str, Any]:
@@ -126,11 +131,10 @@ class Run:
             return {**request, "recipe": reading.recipe(self.directory).model_dump()}
 
     def require_sound(self) -> None:
-        """Raise an error if a file of the finished run has changed; one that was removed is missed when it is read."""
+        """Raise an error if a file of the finished run has changed or is missing."""
         with _advice():
             for name in reading.digests(self.directory):
-                if (self.directory / name).exists():
-                    reading.verify(self.directory / name)
+                reading.verify(self.directory / name)
 
     @property
     def result(self) -> dict[str, Any]:
@@ -182,13 +186,23 @@ class Run:
         request = self.directory / names.REQUEST
         return checkpoints.newest(self.directory, digest(request)) if request.exists() else (None, [])
 
+    def stamp(self) -> tuple[int, int] | None:
+        """Changes when the run is removed or started again."""
+        try:
+            found = (self.directory / names.REQUEST).stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
     def save(self, metrics: list[dict[str, Any]], state: Mapping[str, Any]) -> None:
         """Write a checkpoint, and the metrics of all finished epochs."""
         checkpoints.save(self.directory, len(metrics), state)
         self._write_metrics(metrics)
 
     def _write_metrics(self, entries: list[dict[str, Any]]) -> None:
-        write_text(self.directory / names.METRICS, "".join(f"{json.dumps(sealed(entry))}\n" for entry in entries))
+        request = checksum(self.request)
+        lines = [json.dumps(sealed(entry, request)) for entry in entries]
+        write_text(self.directory / names.METRICS, "".join(f"{line}\n" for line in lines))
 
     def finish(
         self,
@@ -210,7 +224,9 @@ class Run:
     def remove_checkpoints(self) -> None:
         """A finished run needs none; a process that is killed right after its result leaves them."""
         for checkpoint in checkpoints.found(self.directory).values():
-            checkpoint.unlink(missing_ok=True)
+            # Of no use, but no reason to fail either: the directory of a finished run may be read-only.
+            with suppress(OSError):
+                checkpoint.unlink()
 
     def copy(self, other: "Run", result: Mapping[str, Any], notes: Mapping[str, object]) -> None:
         """Copy the files of another run, except its request and result, which are this run's own."""
@@ -220,7 +236,9 @@ class Run:
         for name in copied:
             reading.verify(other.directory / name)
             write_atomically(self.directory / name, partial(shutil.copyfile, other.directory / name))
-        self._write_result(result, {**copied, **self._digests(*own)})
+        # Their checksums are of the other run.
+        self._write_metrics(reading.metric_lines(other.directory))
+        self._write_result(result, {**copied, **self._digests(*own, names.METRICS)})
 
     def _write_texts(self, texts: Mapping[str, object]) -> None:
         for name, content in texts.items():
@@ -237,8 +255,8 @@ class Run:
 def _advice() -> Iterator[None]:
     try:
         yield
-    except AsniError as error:
-        raise type(error)(f"{str(error).rstrip('.')}. Remove its directory to train again.") from error
+    except DamagedError as error:
+        raise DamagedError(f"{error}. Remove its directory to train again.") from error
 
 
 def _differences(earlier: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = "") -> list[str]:

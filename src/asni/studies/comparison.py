@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from asni.errors import UsageError, unknown
+from asni.errors import AsniError, UsageError, unknown
 from asni.methods import METHODS, TASKS
+from asni.runs.run import Run
 from asni.studies.study import PlannedRun, Study, over_seeds
 from asni.studies.tables import Column, Table, hundredths, rounded, signed, tenths
 
@@ -58,7 +59,7 @@ def rows(study: Study) -> list[dict[str, Any]]:
 
 def _row(planned: PlannedRun) -> dict[str, Any]:
     result = planned.run.result
-    rounds = [planned.experiment.run(stage).result for stage in result["rounds"]]
+    rounds = [_result(planned.experiment.round(stage)) for stage in result["rounds"]]
     return {
         "recipe": planned.experiment.recipe.variant_name,
         "method": planned.method.name,
@@ -70,6 +71,12 @@ def _row(planned: PlannedRun) -> dict[str, Any]:
         "paper_imagenet": planned.method.imagenet,
         "directory": str(planned.run.directory),
     }
+
+
+def _result(run: Run) -> dict[str, Any]:
+    if not run.finished:
+        raise AsniError(f"{run.directory} is not finished, but other runs needed it. Remove them to train them again.")
+    return run.result
 
 
 def table(study: Study) -> Table:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from asni.errors import AsniError, StoppedError
+from asni.pruning.finite import not_finite
 from asni.pruning.masks import weight_count
 from asni.pruning.pruner import Pruner
 from asni.recipes import lr_at
@@ -56,6 +57,7 @@ class Round:
         self.pruner = make_pruner(self.module, self.raw_optimizer)
         self.metrics: list[dict[str, Any]] = []
         self.written: dict[str, str] = {}
+        self.stamp: tuple[int, int] | None = None
 
     def train(self) -> None:
         per_epoch = self.trainer.steps_per_epoch
@@ -142,10 +144,7 @@ class Round:
 
     def _require_finite_weights(self, epoch: int) -> None:
         """The loss is that before a step, so it does not show that the last step of an epoch diverged."""
-        broken = [name for name, weight in self.module.named_parameters() if not torch.isfinite(weight).all()]
-        # A buffer may hold infinity on purpose, as an attention mask does.
-        broken += [name for name, buffer in self.module.named_buffers() if torch.isnan(buffer).any()]
-        if broken:
+        if broken := not_finite(self.module):
             raise AsniError(
                 f"{broken[0]} of {self.stage} holds NaN or infinity after epoch {epoch + 1}.{self._kept()} "
                 "Try a lower learning rate (--lr)."
@@ -187,6 +186,7 @@ class Round:
             if self.fabric.is_global_zero:
                 checkpoint = self._checkpoint()
                 self._write_start(checkpoint)
+                self.stamp = self.run.stamp()
         checkpoint = self.fabric.broadcast(checkpoint)
         if checkpoint is None:
             return
@@ -245,10 +245,11 @@ class Round:
         self.run.save(self.metrics, state)
 
     def _require_in_place(self) -> None:
-        if changed := self.run.changed(self.written):
+        changed = self.run.changed(self.written)
+        if changed or self.run.stamp() != self.stamp:
             raise AsniError(
-                f"{self.run.directory} changed during the training: {', '.join(changed)} removed or overwritten. "
-                "Run the same command again."
+                f"{self.run.directory} changed during the training: {', '.join(changed or self.written)} removed or "
+                "written by another process. Remove that directory, and run the same command again."
             )
 
     def _finish(self) -> None:

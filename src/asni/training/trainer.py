@@ -142,7 +142,11 @@ class Trainer:
         with fail_together(self.fabric):
             if self.fabric.is_global_zero and not run.finished:
                 with run.locked(wait=self.wait):
-                    result = {**original.result, "stage": stage, "rounds": self.rounds_up_to(stage)}
-                    run.copy(original, result, notes)
+                    # Another process may have finished it in between.
+                    if not run.finished:
+                        result = {**original.result, "stage": stage, "rounds": self.rounds_up_to(stage)}
+                        run.copy(original, result, notes)
+            if self.fabric.is_global_zero:
+                run.require_sound()
         self.rounds[stage] = run
         return run
