@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,17 @@ make_fabric("cpu", 2)
 assert torch.distributed.is_initialized()
 """
 
+# The first process is killed while the second one waits for it to open their group.
+ORPHANED = """
+import os, signal
+from asni.training.processes import make_fabric
+import torch
+
+if "LOCAL_RANK" not in os.environ:
+    torch.distributed.init_process_group = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+make_fabric("cpu", 2)
+"""
+
 
 def write_recipe(
     folder: Path, *, network: str = "fc", epochs: int = 1, batch_size: int = 50, warmup: int = 0, more: str = ""
@@ -175,3 +187,10 @@ def test_every_process_leaves_the_group_before_it_ends(tmp_path: Path) -> None:
     (tmp_path / "leaving.py").write_text(LEAVING)
     status, output, messages = run_python(tmp_path, "leaving")
     assert (status, sorted(output.splitlines())) == (0, ["0 False", "1 False"]), messages
+
+
+def test_a_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
+    (tmp_path / "orphaned.py").write_text(ORPHANED)
+    # The output ends when the last process that could write to it has ended.
+    status, _, messages = run_python(tmp_path, "orphaned")
+    assert status == -signal.SIGKILL, messages

@@ -7,8 +7,10 @@ line needs the rank before it knows whether anything will be trained.
 import atexit
 import logging
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Thread
 from typing import TYPE_CHECKING, Literal
 
 from asni.errors import AsniError, ElsewhereError, UsageError
@@ -21,6 +23,10 @@ PRECISIONS: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
     "bf16": "bf16-mixed",
     "fp16": "16-mixed",
 }
+
+
+_LAUNCHER = "ASNI_LAUNCHER"
+"""The variable by which the first process tells the others its number."""
 
 
 def rank() -> int:
@@ -56,6 +62,7 @@ def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32")
         )
     except (MisconfigurationException, RuntimeError) as error:
         raise UsageError(f"cannot train on {each} x '{device}': {error}") from error
+    _end_with_launcher()
     fabric.launch()
     if fabric.world_size > 1:
         # Fabric does this for NCCL only, but gloo's threads can also abort an interpreter that exits before them.
@@ -92,6 +99,22 @@ def is_lost_peer(error: RuntimeError) -> bool:
     from torch.distributed import DistError
 
     return isinstance(error, DistError) or "/gloo/" in str(error)
+
+
+def _end_with_launcher() -> None:
+    """End a process that the first one started when that one is killed: else it could wait for it for ever."""
+    if _by_torchrun():
+        return
+    if "LOCAL_RANK" not in os.environ:
+        os.environ[_LAUNCHER] = str(os.getpid())
+        return
+
+    def watch() -> None:
+        while str(os.getppid()) == os.environ.get(_LAUNCHER):
+            time.sleep(0.5)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _leave_group() -> None:
