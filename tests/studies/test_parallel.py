@@ -89,6 +89,8 @@ def test_a_request_that_is_wrong_ends_the_study_at_once(
 def test_no_process_is_left_behind_when_the_user_stops(
     tmp_path: Path, started: "list[subprocess.Popen[bytes]]", stop: signal.Signals
 ) -> None:
+    # Under nohup SIGHUP is ignored, and stays so.
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     before = signal.getsignal(signal.SIGTERM)
     runs = study(tmp_path, "dense", seeds=3, epochs=9999).runs
     with pytest.raises(StoppedError, match="same command"):
@@ -96,6 +98,7 @@ def test_no_process_is_left_behind_when_the_user_stops(
     assert len(started) == 2
     assert all(process.returncode is not None for process in started)
     assert signal.getsignal(signal.SIGTERM) == before
+    signal.signal(signal.SIGHUP, hangup)
 
 
 @pytest.mark.parametrize(("seeds", "threads"), [(1, [None]), (2, ["4", "4"])])

@@ -20,7 +20,7 @@ from asni.datasets.pictures import opened
 from asni.datasets.published import Format, Home, Published
 from asni.datasets.sources import Files, download, read_archive
 from asni.errors import AsniError
-from asni.files import scan_pickle
+from asni.files.pickles import scan_pickle
 
 HOME = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 HOME_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"

@@ -14,7 +14,7 @@ from zipfile import ZIP_STORED, ZipFile
 import numpy as np
 
 from asni.errors import PackError, shown
-from asni.files import scan_pickle
+from asni.files.pickles import scan_pickle
 from asni.packing.convert import HEADER_LIMIT, METADATA, from_torch
 from asni.packing.dtypes import BY_SAFETENSORS, Array, Tensor, of_name
 from asni.packing.layout import MAX_DIMENSIONS, are_lengths
