@@ -7,7 +7,7 @@ import pytest
 from asni.errors import AsniError
 from asni.figures import investigation, save, schedule
 from tests.figures.made_runs import make_run, random_weights
-from tests.runs.sealing import sealed_line
+from tests.runs.sealing import seal
 
 WEIGHTS = random_weights("linear1", "linear2")
 
@@ -52,7 +52,8 @@ def test_the_schedule_is_that_of_the_runs_own_recipe(tmp_path: Path) -> None:
     asked = json.loads(request.read_text())
     for key, value in {"beta": 0.25, "gamma": 1.0}.items():
         asked["recipe"]["pruning"][key] = value
-        request.write_text(sealed_line(asked))
+        request.write_text(json.dumps(asked))
+        seal(request.parent)
         investigation(tmp_path, tmp_path / key)
     usual, beta, gamma = ((tmp_path / name / "schedule.svg").read_bytes() for name in ("usual", "beta", "gamma"))
     assert len({usual, beta, gamma}) == 3

@@ -159,7 +159,7 @@ def test_a_damaged_number_is_named_before_anything_is_trained_and_never_shown(tm
     path = seeds(study)[0].run("asni-1").directory / "result.json"
     path.write_text(path.read_text().replace("12.25", damage))
     seal(path.parent)
-    with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy .*directory"):
+    with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy "):
         study.missing()
-    with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy .*directory"):
+    with pytest.raises(AsniError, match=r"asni-1/result\.json: accuracy "):
         table(study)
