@@ -44,6 +44,13 @@ def test_figures_that_cannot_be_kept_are_reported_without_a_traceback(command: C
     assert f"{home}/figures" in answer.err
 
 
+def test_memory_for_a_file_without_a_file_is_refused(command: Command, tmp_path: Path) -> None:
+    answer = command("train", "digits-fc", "--max-memory", "8GB", "--out", str(tmp_path / "runs"))
+    assert (answer.status, answer.out) == (2, "")
+    assert "--from" in answer.err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_training_says_what_came_out_and_where(command: Command, tmp_path: Path) -> None:
     answer = command("train", "digits-fc", "--epochs", "1", "--method", "asni-2", "--out", str(tmp_path), "--json")
     result, home = json.loads(answer.out), tmp_path / "digits-fc--epochs-1" / "seed-0"

@@ -10,18 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import torch
 from rich.console import Console
-from torch import nn
 
 from asni.errors import AsniError, StoppedError
 from asni.methods import METHODS
-from asni.pruning.hold import Hold
 from asni.runs import names
 from asni.runs.run import Run
 from asni.studies import investigation
 from asni.training.progress import Progress
-from tests.training.training_setup import StopAfter, experiment, short_digits, trainer
+from tests.training.training_setup import StopAfter, diverging_in_step, experiment, short_digits, trainer
 
 STEPS_PER_EPOCH = 30
 
@@ -240,19 +237,9 @@ def test_the_checkpoints_of_a_run_that_was_killed_right_after_its_result_are_rem
     assert not list(finished.directory.glob("checkpoint*"))
 
 
-class DivergesInTheLastStep(Hold):
-    def after_step(self) -> None:
-        self.steps += 1
-        if self.steps == 4 * STEPS_PER_EPOCH:
-            next(iter(self.weights.values())).data[0, 0] = float("nan")
-
-
 def test_weights_that_diverge_in_the_last_step_are_never_a_result(tmp_path: Path) -> None:
-    def diverging(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
-        return DivergesInTheLastStep(model, optimizer)
-
     with pytest.raises(AsniError, match=r"linear1\.weight of broken holds NaN .*epoch 4\. .*kept in .*--lr"):
-        trainer(tmp_path).train("broken", diverging)
+        trainer(tmp_path).train("broken", diverging_in_step(4 * STEPS_PER_EPOCH))
     left = {path.name for path in (experiment(tmp_path).home / "broken").iterdir()}
     assert not left & {"result.json", "weights.safetensors", "checkpoint-4.pt"}
 

@@ -12,13 +12,12 @@ from torch import Tensor, nn
 from asni.errors import AsniError, StoppedError, UsageError
 from asni.files import read_checkpoint, write_checkpoint, write_json
 from asni.methods import METHODS, VARIANTS
-from asni.pruning.hold import Hold
 from asni.runs.checksums import digest, sealed
 from asni.runs.run import Run
 from asni.studies.plan import plan
 from asni.training.progress import Progress
 from tests.runs.sealing import change, seal
-from tests.training.training_setup import StopAfter, experiment, short_digits, trainer
+from tests.training.training_setup import StopAfter, diverging_in_step, experiment, short_digits, trainer
 
 
 def looks_at_values(shape: tuple[int, int, int], classes: int) -> nn.Module:
@@ -191,23 +190,9 @@ def _without_seconds(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key not in ("seconds", "checksum")}
 
 
-class Poisoned(Hold):
-    """Breaks a weight in the 40th step."""
-
-    steps = 0
-
-    def after_step(self) -> None:
-        self.steps += 1
-        if self.steps == 40:
-            next(iter(self.weights.values())).data[0, 0] = float("nan")
-
-
 def test_a_loss_that_turns_nan_names_epoch_and_step_and_keeps_the_checkpoint(tmp_path: Path) -> None:
-    def poisoned(model: nn.Module, optimizer: torch.optim.Optimizer) -> Hold:
-        return Poisoned(model, optimizer)
-
     with pytest.raises(AsniError, match=r"loss of broken is nan in epoch 2, step 11\. .*checkpoint .*/broken"):
-        trainer(tmp_path).train("broken", poisoned)
+        trainer(tmp_path).train("broken", diverging_in_step(40))
     [path] = experiment(tmp_path).run("broken").directory.glob("checkpoint*")
     checkpoint = read_checkpoint(path)
     assert len(checkpoint["metrics"]) == 1

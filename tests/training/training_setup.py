@@ -8,10 +8,12 @@ from typing import Any
 from rich.console import Console
 
 from asni import recipes
+from asni.pruning.hold import Hold
 from asni.recipes import Recipe
 from asni.runs.run import Experiment
 from asni.training.processes import make_fabric
 from asni.training.progress import Bar, Progress
+from asni.training.round import MakePruner
 from asni.training.trainer import Trainer
 
 
@@ -45,3 +47,17 @@ class StopAfter(Progress):
 
     def epoch(self, entry: Mapping[str, Any]) -> None:
         pass
+
+
+def diverging_in_step(step: int) -> MakePruner:
+    """Makes a pruner that breaks a weight in the given step."""
+
+    class Diverging(Hold):
+        steps = 0
+
+        def after_step(self) -> None:
+            self.steps += 1
+            if self.steps == step:
+                next(iter(self.weights.values())).data[0, 0] = float("nan")
+
+    return Diverging

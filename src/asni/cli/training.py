@@ -65,6 +65,8 @@ def train(
         raise unknown("method", method, METHODS)
     if start is not None:
         _require_no_pruning(method, changes)
+    elif max_memory is not None:
+        raise UsageError("--max-memory is for the file of --from. Leave it out.")
     asked = _recipe(recipe, start, trust_code, max_memory).override(**changes)
     # A warning, not an error: a study's settings are for all of its methods, and it trains each by this command.
     for message in unused(asked, [method]) if start is None and rank() == 0 else ():
