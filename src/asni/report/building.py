@@ -17,12 +17,14 @@ from asni.recipes import Recipe
 from asni.recipes.recipe import is_path
 from asni.report.collecting import RESULTS, Collection, ShownRun
 from asni.report.commands import command
+from asni.report.marks import marks
 from asni.report.weights import distribution, layers
 
 MOST_BYTES = 5_000_000
 _BINS = (80, 40, 20)  # of a histogram: as fine as the page's size allows
 _MOST_EPOCHS = 10_000  # of a schedule, which is solved for alpha
 _MOST_WARNINGS = 1000
+_STYLES = ("report.css", "story.css")
 _SCRIPTS = (
     "elements.js",
     "chart.js",
@@ -76,7 +78,7 @@ def _json(data: Mapping[str, Any]) -> str:
 def _frame() -> str:
     """The page without its data."""
     folder = files(__package__).joinpath("page")
-    style = folder.joinpath("report.css").read_text(encoding="utf-8")
+    style = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _STYLES)
     script = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
     html = folder.joinpath("report.html").read_text(encoding="utf-8")
     parts = {
@@ -223,6 +225,7 @@ def _run(run: ShownRun, bins: int) -> dict[str, Any]:
         "precision": run.precision,
         "finished": run.finished,
         "epochs_done": run.epochs_done,
+        "marks": marks(run),
         **{key: _shown(run.result[key]) for key in RESULTS},
         "paper": run.recipe.paper.accuracy(run.stage) if run.stage in VARIANTS else None,
         "curves": {key: [_curve_point(v) for v in run.metrics[key]] for key in _CURVES if key in run.metrics},
