@@ -125,10 +125,11 @@ def test_the_served_page_is_opened_in_the_browser(tmp_path: Path, browser: Path)
     assert (answer.returncode, answer.stderr) == (0, "stopped\n")
 
 
-def test_a_page_that_no_browser_opens_is_written_all_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("browser", ["none", "'none %s"])
+def test_a_page_that_no_browser_opens_is_written_all_the_same(tmp_path: Path, browser: str) -> None:
     make_run(tmp_path / "runs" / "one", initial={"first.weight": WEIGHT})
     page = tmp_path / "page.html"
-    nowhere = {"BROWSER": str(tmp_path / "none"), "PATH": str(tmp_path), "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+    nowhere = {"BROWSER": browser, "PATH": str(tmp_path), "DISPLAY": "", "WAYLAND_DISPLAY": ""}
     answer = asni("report", str(tmp_path / "runs"), "-o", str(page), "--open", **nowhere)
     assert answer.returncode == 0
     assert answer.stderr == f"No browser could be opened. Open {page.as_uri()} yourself.\n"
