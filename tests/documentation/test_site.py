@@ -54,7 +54,7 @@ def test_a_broken_link_is_found(html: str, problem: str | None, tmp_path: Path) 
 
 def test_every_page_is_in_the_contents() -> None:
     listed = set(re.findall(r"[\w-]+\.md$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE))
-    assert {page.name for page in DOCS.glob("*.md")} <= listed
+    assert {f"{page.stem}.md" for page in (*DOCS.glob("*.md"), *DOCS.glob("*.ipynb"))} <= listed
 
 
 def test_every_public_name_is_in_the_reference() -> None:
