@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test bench attack format clean
+.PHONY: demo test docs bench attack format clean
 
 demo: .venv/installed
 	$(BIN)/asni investigate digits-fc
@@ -11,6 +11,9 @@ test: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
+
+docs: .venv/installed
+	$(BIN)/python -m docs
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
@@ -29,4 +32,4 @@ format: .venv/installed
 	touch $@
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv build dist site
