@@ -6,8 +6,12 @@ from typing import Annotated
 
 import typer
 
+from asni.cli.endings import end
 from asni.cli.options import RUNS
+from asni.display import on_stderr
 from asni.errors import UsageError, printable
+
+DEFAULT = Path("report.html")
 
 
 def report(
@@ -25,7 +29,7 @@ def report(
     if serve:
         _serve(directory, port)
     else:
-        _write(directory, out or Path("report.html"))
+        _write(directory, out or DEFAULT)
 
 
 def _write(directory: Path, out: Path) -> None:
@@ -35,12 +39,14 @@ def _write(directory: Path, out: Path) -> None:
     collection = fitted(collect(directory))
     if not collection.runs and not collection.warnings:
         raise UsageError(f"{directory} holds no runs. Train some first, for example with `asni investigate digits-fc`.")
-    html = page(collection)
-    write_text(out, html)
+    with on_stderr().status(f"Writing {out}"):
+        html = page(collection)
+        write_text(out, html)
     for warning in collection.warnings:
         # Indented: a line of a name that a file holds must not look like one of this program.
         print("warning:", printable(warning).replace("\n", "\n  "), file=sys.stderr)
-    print(f"{out}: {len(collection.runs)} runs, {out.stat().st_size:,} bytes")
+    achieved = f"{out}: {len(collection.runs)} runs, {out.stat().st_size:,} bytes"
+    end(achieved, "report", directory, *([] if out == DEFAULT else ["-o", out]), "--open")
 
 
 def _serve(directory: Path, port: int) -> None:
@@ -54,6 +60,8 @@ def _serve(directory: Path, port: int) -> None:
     # The first page then comes at once: the weights of finished runs are counted only once.
     collect(directory)
     server = Server(directory, port)
+    # From here on, the page shows what is going on.
+    on_stderr().console.quiet = True
     print(f"{server.address}  (Ctrl-C to stop)", flush=True)
     server.run()
     print("stopped", file=sys.stderr)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from asni.display import on_stderr
 from asni.errors import AsniError, UsageError
 from asni.figures.distributions import Histogram, Layer, histogram, layers, surviving
 from asni.files import regular_size
@@ -89,7 +90,8 @@ def collect(root: Path) -> Collection:
     def skipped(directory: Path, why: str) -> None:
         warn(f"{directory.relative_to(root).as_posix()} was skipped: {why}")
 
-    for directory in directories(root, skipped):
+    found = [*directories(root, skipped)]
+    for directory in on_stderr().track(found, f"Reading {len(found)} runs"):
         warnings: list[str] = []
         try:
             require_inside(root, directory)
