@@ -16,6 +16,7 @@ PAGE = SOURCES.parents[1] / "docs" / "architecture.md"
 
 ROOMS = (
     "errors",
+    "display",
     "files",
     "pruning",
     "recipes",

@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ from rich.console import Console
 
 from asni.recipes import load
 from asni.runs import names, reading
-from asni.studies.overview import Overview, RunProgress, progress_of, seconds_left
+from asni.studies.overview import Overview
+from asni.studies.run_progress import RunProgress, fraction_done, progress_of, seconds_left
 from asni.studies.study import PlannedRun, Study
+from tests.drawing import drawn_lines
 from tests.runs.sealing import seal, sealed_line, sealed_metrics
 
 
@@ -41,6 +45,16 @@ def test_side_by_side_takes_a_share_of_the_time_but_never_less_than_the_longest_
 def test_nothing_is_promised_before_an_epoch_is_done_and_nothing_is_left_at_the_end() -> None:
     assert seconds_left([run(0)], 1) is None
     assert seconds_left([run(10)], 1) == 0.0
+    assert [fraction_done([run(done)]) for done in (0, 10)] == [0.0, 1.0]
+
+
+def test_the_share_that_is_done_counts_time_and_not_epochs() -> None:
+    quick, slow = run(10, seconds=1.0), run(5, seconds=9.0, recipe="mnist-conv2")
+    assert fraction_done([quick, slow]) == pytest.approx((10 * 1 + 5 * 9) / (10 * 1 + 10 * 9))
+
+
+def test_the_epoch_in_progress_counts_but_never_more_than_a_whole_one() -> None:
+    assert [seconds_left([replace(run(4), since=since)], 1) for since in (0.5, 100.0)] == [11.5, 10.0]
 
 
 def study(root: Path, *methods: str) -> Study:
@@ -50,7 +64,8 @@ def study(root: Path, *methods: str) -> Study:
 def write_epochs(planned: PlannedRun, epochs: int) -> None:
     planned.run.directory.mkdir(parents=True, exist_ok=True)
     (planned.run.directory / names.REQUEST).write_text(sealed_line(planned.run.request))
-    lines = [sealed_metrics(planned.run.directory, {"epoch": epoch, "seconds": 1.5}) for epoch in range(epochs)]
+    measured = {"seconds": 1.5, "accuracy": 91.0, "nonzeros": 2920, "loss": 0.25}
+    lines = [sealed_metrics(planned.run.directory, {"epoch": epoch, **measured}) for epoch in range(epochs)]
     (planned.run.directory / names.METRICS).write_text("\n".join(lines))
 
 
@@ -96,15 +111,15 @@ def test_metrics_are_parsed_again_only_when_they_have_changed(tmp_path: Path, mo
     assert len(read) == 2
 
 
-def overview(asked: Study, text: io.StringIO, *, terminal: bool = False) -> Overview:
-    return Overview(asked.runs, console=Console(file=text, force_terminal=terminal, width=200))
+def overview(asked: Study, text: io.StringIO, *, terminal: bool = False, width: int = 200) -> Overview:
+    return Overview(asked.runs, console=Console(file=text, force_terminal=terminal, width=width))
 
 
 def test_each_run_is_listed_once_when_it_is_finished_and_not_if_it_was_before(tmp_path: Path) -> None:
     asked = study(tmp_path, "dense", "asni-1", "asni-2")
     finish(asked.runs[0])
     text = io.StringIO()
-    with overview(asked, text) as shown:
+    with overview(asked, text).shown() as shown:
         shown.list_finished()
         finish(asked.runs[1])
         shown.list_finished()
@@ -114,19 +129,55 @@ def test_each_run_is_listed_once_when_it_is_finished_and_not_if_it_was_before(tm
     )
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-def test_a_run_in_progress_is_shown_by_the_last_line_of_its_log(tmp_path: Path, terminal: bool) -> None:
+def test_a_log_shows_a_run_in_progress_by_the_last_line_of_its_own_log(tmp_path: Path) -> None:
     asked = study(tmp_path, "dense", "asni-1")
     running, waiting = asked.runs
     write_epochs(running, 1)
     running.log.write_text("dense: epoch 1/3  loss 2.0\ndense: epoch 2/3  loss 1.0\n\n")
     text = io.StringIO()
-    with overview(asked, text, terminal=terminal) as shown:
+    with overview(asked, text).shown() as shown:
         shown.show([running])
     assert "dense: epoch 2/3  loss 1.0" in text.getvalue()
     assert "epoch 1/3" not in text.getvalue()
     assert str(waiting) not in text.getvalue()
     assert "0 of 2 runs done, about 8 s left" in text.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_a_terminal_shows_the_runs_in_progress_and_which_of_how_many_they_are(tmp_path: Path, width: int) -> None:
+    asked = Study({"digits-fc": load("digits-fc").override(epochs=3)}, [0, 1], ["dense", "asni-1"], "fp32", tmp_path)
+    finish(asked.runs[0])
+    write_epochs(asked.runs[1], 2)
+    text = io.StringIO()
+    with overview(asked, text, terminal=True, width=width).shown() as shown:
+        shown.show(asked.runs[1:3])
+    first, second, whole = drawn_lines(text)[-3:]
+    assert re.match(r"seed 0 asni-1 .* \d+ % +\d s left +epoch 2/3", first)
+    assert re.match(r"seed 1 dense .* 0 % +-- left +starting", second)
+    assert re.match(r"runs 2, 3 of 4 .* \d+ % +\d+ s left +1 done", whole)
+    assert max(map(len, (first, second, whole))) <= width
+
+
+def test_a_run_of_several_trainings_is_shown_by_the_one_in_progress(tmp_path: Path) -> None:
+    asked = study(tmp_path, "lottery")
+    [planned] = asked.runs
+    in_progress = tmp_path / "digits-fc--epochs-3" / "seed-0" / "lottery-round-2"
+    in_progress.mkdir(parents=True)
+    (in_progress / names.REQUEST).write_text(sealed_line({}))
+    planned.log.write_text("lottery-round-2: epoch 1/3  loss 2.0\n")
+    text = io.StringIO()
+    with overview(asked, text, terminal=True).shown() as shown:
+        shown.show(asked.runs)
+    assert drawn_lines(text)[-2:][0].startswith("lottery-round-2  ")
+
+
+def test_a_run_that_this_process_trains_is_numbered_and_draws_its_own_row(tmp_path: Path) -> None:
+    asked = study(tmp_path, "dense", "asni-1")
+    finish(asked.runs[0])
+    text = io.StringIO()
+    with overview(asked, text, terminal=True).shown() as shown:
+        shown.begin(asked.runs[1])
+    assert re.fullmatch(r"run 2 of 2 .* 50 %  4 s left  1 done", drawn_lines(text)[-1])
 
 
 def test_a_method_whose_rounds_are_not_known_makes_the_time_left_a_lower_bound(tmp_path: Path) -> None:

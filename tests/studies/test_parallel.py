@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from asni.errors import StoppedError, UsageError
 from asni.recipes import load
@@ -26,7 +27,7 @@ class Watched(Overview):
     """Remembers which runs ran side by side, and does something at each look."""
 
     def __init__(self, runs: list[PlannedRun], act: Callable[[], object] = lambda: None):
-        super().__init__(runs, quiet=True)
+        super().__init__(runs, console=Console(quiet=True))
         self.seen: list[list[str]] = []
         self.act = act
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from asni.recipes import load
 from asni.runs import names
@@ -38,7 +39,7 @@ def test_each_run_is_submitted_and_a_failure_leaves_the_others(tmp_path: Path) -
     dense = asked.runs[2]
     (dense.run.directory / names.LOCK).mkdir(parents=True)
     launch = Slurm(tmp_path / "slurm", "cpu", partition="gpu")
-    failures = Parallel(2, launch).run(asked.runs, Overview(asked.runs, quiet=True))
+    failures = Parallel(2, launch).run(asked.runs, Overview(asked.runs, console=Console(quiet=True)))
     assert list(failures) == [dense]
     assert str(dense.run.directory) in failures[dense]
     assert all(planned.run.finished for planned in asked.runs[:2])

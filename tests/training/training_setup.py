@@ -45,6 +45,9 @@ class StopAfter(Progress):
         if self.steps_left == 0:
             raise KeyboardInterrupt
 
+    def evaluating(self) -> None:
+        pass
+
     def epoch(self, entry: Mapping[str, Any]) -> None:
         pass
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 import typer
 
 from asni.cli import data, packing, recipes, report, studies, training
+from asni.display import on_stderr
 from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError, printable
 from asni.training.processes import is_lost_peer, rank
 
@@ -39,6 +40,8 @@ def main() -> None:
     """Run a command; user errors print a message and set the exit status, without a traceback."""
     # What a pruner tells the user of a loop, the command line tells in its own way: a stopped run resumes.
     logging.getLogger("asni.pruning").setLevel(logging.ERROR)
+    # Process 0 shows for all what is going on.
+    on_stderr().console.quiet = rank() > 0
     try:
         app()
     except UsageError as error:

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from asni.cli.endings import end, times
 from asni.cli.options import AsJson, MaxMemory, TrustCode
 from asni.cli.output import one_line, print_json, print_table
+from asni.display import on_stderr
 from asni.errors import AsniError, printable
 from asni.studies.tables import number, percent
 
@@ -35,7 +37,8 @@ def pack(
     """
     from asni.packing import pack as packed
 
-    inspection = packed(source, out, mode, max_memory=max_memory)
+    with on_stderr().status(f"Packing {source}"):
+        inspection = packed(source, out, mode, max_memory=max_memory)
     accuracy = _accuracies(source, out, trust_code) if source.is_dir() and mode in ("half", "int8") else {}
     if as_json:
         print_json({**inspection.to_json(), **accuracy})
@@ -45,6 +48,8 @@ def pack(
         print(f"accuracy {accuracy['accuracy_before']:.2f} % before, {accuracy['accuracy_after']:.2f} % after")
     elif accuracy:
         print(printable(f"accuracy not measured: {accuracy['accuracy_unknown']}"))
+    smaller = times(inspection.dense_bytes, inspection.bytes)
+    end(f"{inspection.dense_bytes:,} -> {inspection.bytes:,} bytes ({smaller})", "inspect", out)
 
 
 def unpack(
@@ -62,7 +67,8 @@ def unpack(
     """
     from asni.packing import unpack as unpacked
 
-    unpacked(file, out, to, max_memory=max_memory)
+    with on_stderr().status(f"Unpacking {file}"):
+        unpacked(file, out, to, max_memory=max_memory)
     print(printable(f"{out}: {out.stat().st_size:,} bytes"))
 
 
@@ -84,7 +90,8 @@ def inspect(
     from asni.packing import inspect as inspected
 
     packed = sparsity is None and file.suffix.lower() not in FOREIGN
-    found = inspected(file, max_memory=max_memory) if packed else contents(file, sparsity, max_memory=max_memory)
+    with on_stderr().status(f"Reading {file}"):
+        found = inspected(file, max_memory=max_memory) if packed else contents(file, sparsity, max_memory=max_memory)
     if as_json:
         print_json(found.to_json())
     elif isinstance(found, Contents):
@@ -162,10 +169,11 @@ def _print_summary(file: Path, inspection: "Inspection") -> None:
 
 
 def _accuracies(run: Path, file: Path, trust_code: bool) -> dict[str, Any]:
-    from asni.packing.comparing import accuracy_before_and_after
-
+    with on_stderr().status("Loading torch"):
+        from asni.packing.comparing import accuracy_before_and_after
     try:
-        before, after = accuracy_before_and_after(run, file, trust_code=trust_code)
+        with on_stderr().status("Evaluating the network before and after"):
+            before, after = accuracy_before_and_after(run, file, trust_code=trust_code)
     except AsniError as error:
         return {"accuracy_unknown": str(error)}
     return {"accuracy_before": before, "accuracy_after": after}

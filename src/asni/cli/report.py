@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from asni.cli.endings import end
 from asni.cli.options import RUNS
+from asni.display import on_stderr
 from asni.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from asni.report.notices import Notice
 
 _MOST_DETAILS = 5  # of one cause, in the terminal
+DEFAULT = Path("report.html")
 
 
 def report(
@@ -32,22 +35,26 @@ def report(
     if serve:
         _serve(directory, port, show=show)
         return
-    _write(directory, out := out or Path("report.html"))
+    achieved = _write(directory, out := out or DEFAULT)
     if show:
+        print(achieved)
         _open(out.absolute().as_uri())
+    else:
+        end(achieved, "report", directory, *([] if out == DEFAULT else ["-o", out]), "--open")
 
 
-def _write(directory: Path, out: Path) -> None:
+def _write(directory: Path, out: Path) -> str:
     from asni.files import write_text
     from asni.report import collect, fitted, page
 
     collection = fitted(collect(directory))
     if not collection.runs and not collection.notices:
         raise UsageError(f"{directory} holds no runs. Train some first, for example with `asni investigate digits-fc`.")
-    html = page(collection)
-    write_text(out, html)
+    with on_stderr().status(f"Writing {out}"):
+        html = page(collection)
+        write_text(out, html)
     _print_notices(collection.notices, out)
-    print(f"{out}: {len(collection.runs)} runs, {out.stat().st_size:,} bytes")
+    return f"{out}: {len(collection.runs)} runs, {out.stat().st_size:,} bytes"
 
 
 def _print_notices(notices: Iterable["Notice"], out: Path) -> None:
@@ -74,6 +81,8 @@ def _serve(directory: Path, port: int, *, show: bool) -> None:
     # The first page then comes at once: the weights of finished runs are counted only once.
     collect(directory)
     server = Server(directory, port)
+    # From here on, the page shows what is going on.
+    on_stderr().console.quiet = True
     print(f"{server.address}  (Ctrl-C to stop)", flush=True)
     if show:
         # In a thread: a browser in the terminal is waited for, and needs answers meanwhile.

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from asni.cli.endings import beside_paper, best, end, shrunk
 from asni.cli.executor_options import Execution
 from asni.cli.grouping import with_options
 from asni.cli.options import (
@@ -58,6 +59,8 @@ def investigate(
     if not as_json:
         print(printable(f"runs:    {experiment.home}"))
         print(printable(f"figures: {figures}"))
+        dense, sparse = (experiment.run(variant).result for variant in ("dense", "asni-1"))
+        end(shrunk(sparse, dense), "report", out, "--open")
 
 
 @with_options
@@ -89,9 +92,12 @@ def reproduce(
     failures = _train(study, execution.executor_for(out))
     if rank() > 0:
         return
-    show(reproduction.table(study), save or [], as_json=as_json)
+    table = reproduction.table(study)
+    show(table, save or [], as_json=as_json)
     if failures:
         raise failure(failures)
+    if not as_json:
+        end(beside_paper(table.rows), "report", out, "--open")
 
 
 @with_options
@@ -130,6 +136,8 @@ def compare(
         show(comparison.table(study), save or [], as_json=as_json, rows=rows)
     if failures:
         raise failure(failures)
+    if not as_json:
+        end(best(comparison.summary(rows)), "report", out, "--open")
 
 
 def _train(study: Study, executor: Executor) -> Failures:

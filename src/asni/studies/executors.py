@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from asni.display import on_stderr
 from asni.errors import AsniError, StoppedError, UsageError
 from asni.files import make_directory
 from asni.studies.overview import Overview
 from asni.studies.study import PlannedRun, Study
-from asni.training.processes import make_fabric, rank
+from asni.training.processes import make_fabric
 from asni.training.progress import Progress
 
 Failures = dict[PlannedRun, str]
@@ -27,13 +28,14 @@ class Executor(Protocol):
 
 def train_missing(study: Study, executor: Executor) -> Failures | None:
     """Train the missing runs of a study; returns those that failed, and why. None if nothing is missing."""
-    missing = study.missing()
+    with on_stderr().status(f"Reading {len(study.runs)} runs"):
+        missing = study.missing()
     for finished in {*study.runs}.difference(missing):
         finished.run.remove_checkpoints()
     if not missing:
         return None
     make_directory(study.root)
-    with Overview(study.runs, min(executor.at_once, len(missing)), quiet=rank() > 0) as overview:
+    with Overview(study.runs, min(executor.at_once, len(missing))).shown() as overview:
         return executor.run(missing, overview)
 
 
@@ -61,18 +63,19 @@ class InProcess:
         return 1
 
     def run(self, runs: Sequence[PlannedRun], overview: Overview) -> Failures:
-        from asni.training.trainer import Trainer
-
+        with overview.display.status("Loading torch"):
+            from asni.training.trainer import Trainer
         fabric = make_fabric(self.device, self.devices, runs[0].experiment.precision)
-        progress = Progress(quiet=rank() > 0)
         failures: Failures = {}
         trainer: Trainer | None = None
         for planned in runs:
             if why := blocked_by(planned, failures):
                 failures[planned] = why
                 continue
+            overview.begin(planned)
             try:
                 if trainer is None or trainer.experiment is not planned.experiment:
+                    progress = Progress(about=overview.about(planned.experiment))
                     trainer = Trainer(planned.experiment, fabric, progress)
                 planned.method.train(trainer)
             except (UsageError, StoppedError):
@@ -82,5 +85,7 @@ class InProcess:
                 if fabric.world_size > 1 or len(runs) == 1:
                     raise
                 failures[planned] = str(error)
-            overview.list_finished()
+            if not overview.display.draws:
+                # A terminal has a line of each training.
+                overview.list_finished()
         return failures

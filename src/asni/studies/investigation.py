@@ -6,6 +6,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from asni.display import on_stderr
 from asni.runs.run import Run
 from asni.studies.study import Study
 from asni.studies.tables import Column, Table, hundredths, percent, tenths
@@ -38,10 +39,11 @@ def draw_figures(home: Path) -> Path:
     with FileLock(home / ".figures.lock"):
         # Another process may have drawn them in between.
         if not figures.exists():
-            from asni.figures import investigation
-
             # A killed process may have left some of them.
             shutil.rmtree(unfinished, ignore_errors=True)
-            investigation(home, unfinished)
+            with on_stderr().status("Drawing 5 figures"):
+                from asni.figures import investigation
+
+                investigation(home, unfinished)
             unfinished.rename(figures)
     return figures

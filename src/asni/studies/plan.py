@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from asni.datasets import info_of
+from asni.display import on_stderr
 from asni.pruning.schedules import kept
 from asni.recipes import Recipe, Size
 from asni.recipes.open_points import open_points
@@ -22,14 +23,15 @@ def plan(recipe: Recipe) -> dict[str, Any]:
     >>> plan(load("mnist-fc"))["nonzeros"]
     8335
     """
-    import torch
+    with on_stderr().status("Loading torch"):
+        import torch
 
-    from asni import networks
-    from asni.methods.lottery import counts
-    from asni.methods.tickets import rewind_step
-    from asni.pruning.layers import prunable
-    from asni.pruning.masks import weight_count, weights_to_keep
-    from asni.training.optimizers import own_optimizer
+        from asni import networks
+        from asni.methods.lottery import counts
+        from asni.methods.tickets import rewind_step
+        from asni.pruning.layers import prunable
+        from asni.pruning.masks import weight_count, weights_to_keep
+        from asni.training.optimizers import own_optimizer
 
     info, pruning = info_of(recipe.dataset, recipe.dataset_options), recipe.pruning
     # A user's own function may read values, and tensors on the meta device have none.

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING, Literal
 
+from asni.display import on_stderr
 from asni.errors import AsniError, ElsewhereError, UsageError
 
 if TYPE_CHECKING:
@@ -36,18 +37,20 @@ def rank() -> int:
 
 def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32") -> "Fabric":
     """Launch Lightning Fabric on a device, at a precision, in `devices` processes or in those of torchrun."""
-    import torch
-    from lightning_fabric import Fabric
-    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-    from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-    from lightning_fabric.strategies.ddp import DDPStrategy
-    from lightning_fabric.utilities.exceptions import MisconfigurationException
+    with on_stderr().status("Loading torch"):
+        import torch
+        from lightning_fabric import Fabric
+        from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+        from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+        from lightning_fabric.strategies.ddp import DDPStrategy
+        from lightning_fabric.utilities.exceptions import MisconfigurationException
 
     if precision == "fp16" and not (device in ("auto", "cuda") and torch.cuda.is_available()):
         raise UsageError("--precision fp16 needs a CUDA device for its gradient scaler. Use --precision bf16 or fp32.")
     _quieten()
     torch.backends.cudnn.deterministic = True
     each, nodes = _layout(devices)
+    _require_devices(device, each)
     # As torchrun does: the data loaders must know how many processes share this machine.
     os.environ["LOCAL_WORLD_SIZE"] = str(each)
     try:
@@ -122,6 +125,23 @@ def _leave_group() -> None:
 
     if is_initialized():
         destroy_process_group()
+
+
+def _require_devices(device: str, each: int) -> None:
+    """Raise an error if this machine has fewer devices of the kind that Fabric would choose."""
+    import torch
+
+    found = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    kind = next((name for name, count in reversed(found.items()) if count), "cpu") if device == "auto" else device
+    names = {"cuda": "CUDA", "mps": "MPS"}
+    if kind not in found or found[kind] >= each:
+        return
+    if not found[kind]:
+        raise UsageError(f"no {names[kind]} device was found on this machine. Use --device cpu, or leave out --device.")
+    raise UsageError(
+        f"{each} {names[kind]} devices were asked for, but this machine has {found[kind]}. "
+        f"Use --devices {found[kind]}, or --device cpu."
+    )
 
 
 def _by_torchrun() -> bool:

@@ -1,17 +1,22 @@
-"""The progress of a training: a bar with the time left on a terminal, plain lines elsewhere."""
+"""The progress of a training: a row with the time left on a terminal, plain lines elsewhere."""
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
 
+from asni.display import Counter, Display, Row, duration, on_stderr
 from asni.errors import SparsityWarning
+
+PLAIN_SECONDS = 5.0
+"""Time between two lines of a training where the output is not a terminal."""
+
+NOTICED_SECONDS = 0.5
+"""An evaluation that takes less is not worth a word."""
 
 
 class Bar(Protocol):
@@ -19,39 +24,38 @@ class Bar(Protocol):
 
     def step(self) -> None: ...
 
+    def evaluating(self) -> None: ...
+
     def epoch(self, entry: Mapping[str, Any]) -> None: ...
 
 
 class Progress:
-    """Prints progress to stderr, so that stdout holds only results."""
+    """Prints progress to stderr, so that stdout holds only results. `about` tells the trainings of a study apart."""
 
-    def __init__(self, console: Console | None = None, *, quiet: bool = False):
-        self.console = console or Console(stderr=True, quiet=quiet)
+    def __init__(self, console: Console | None = None, *, about: str = ""):
+        self.display = on_stderr() if console is None else Display(console)
+        self._about = about
 
     @contextmanager
     def training(self, stage: str, epochs: int, steps: int, done: int) -> Iterator[Bar]:
         """The bar of one round of training up to epoch `epochs`; `done` of its `steps` were trained earlier."""
         if done:
             self.note(stage, f"resuming after step {done:,} of {steps:,}")
-        if not self.console.is_terminal:
-            yield PlainLines(self.console, stage, epochs)
+        if not self.display.draws:
+            yield PlainLines(self.display.console, stage, epochs)
             return
-        with RichProgress(
-            TextColumn("{task.description:<10}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            TextColumn("{task.fields[note]}"),
-            console=self.console,
-        ) as bars:
-            yield TerminalBar(bars, bars.add_task(stage, total=steps, completed=done, note=""), epochs)
+        bar = TerminalBar(f"{self._about}{stage}", epochs, Counter(steps, done))
+        with self.display.showing(bar.rows):
+            yield bar
+        if bar.last is not None:
+            self.display.line(bar.label, ended(bar.last, bar.counter.seconds))
 
     def already_done(self, stage: str, directory: Path) -> None:
         self.note(stage, f"already done, in {directory}")
 
     def note(self, stage: str, text: str) -> None:
         """Print a line about a training."""
-        self.console.print(f"{stage}: {text}", soft_wrap=True, highlight=False, markup=False)
+        self.display.console.print(f"{stage}: {text}", soft_wrap=True, highlight=False, markup=False)
 
     @contextmanager
     def warnings(self, stage: str) -> Iterator[None]:
@@ -69,6 +73,21 @@ class Progress:
             yield
 
 
+def facts(entry: Mapping[str, Any], epochs: int) -> list[str]:
+    """One epoch, what matters most first."""
+    return [
+        f"epoch {entry['epoch'] + 1:>{len(str(epochs))}.0f}/{epochs}",
+        f"accuracy {entry['accuracy']:.2f}",
+        f"nonzeros {entry['nonzeros']:,.0f}",
+        f"loss {entry['loss']:.4f}",
+    ]
+
+
+def ended(result: Mapping[str, Any], seconds: float) -> list[str]:
+    """A finished training, what matters most first."""
+    return [f"accuracy {result['accuracy']:.2f}", f"nonzeros {result['nonzeros']:,}", f"in {duration(seconds)}"]
+
+
 def summary(entry: Mapping[str, Any], epochs: int) -> str:
     """One epoch in one line."""
     return (
@@ -78,22 +97,29 @@ def summary(entry: Mapping[str, Any], epochs: int) -> str:
 
 
 class TerminalBar:
-    """A bar on a terminal, redrawn ten times a second at most: a step may take less than a redraw."""
+    """A row of the display."""
 
-    def __init__(self, bars: RichProgress, task: TaskID, epochs: int):
-        self._bars, self._task, self._epochs = bars, task, epochs
-        self._pending, self._next = 0, 0.0
+    def __init__(self, label: str, epochs: int, counter: Counter):
+        self.label, self.epochs, self.counter = label, epochs, counter
+        self.last: Mapping[str, Any] | None = None
+        self._evaluates_since: float | None = None
+
+    def rows(self) -> Sequence[Row]:
+        since = self._evaluates_since
+        if since is not None and time.monotonic() - since > NOTICED_SECONDS:
+            shown = ["evaluating"]
+        else:
+            shown = [] if self.last is None else facts(self.last, self.epochs)
+        return [self.counter.row(self.label, shown)]
 
     def step(self) -> None:
-        self._pending += 1
-        if (now := time.monotonic()) >= self._next:
-            self._bars.advance(self._task, self._pending)
-            self._pending, self._next = 0, now + 0.1
+        self.counter.done += 1
+
+    def evaluating(self) -> None:
+        self._evaluates_since = time.monotonic()
 
     def epoch(self, entry: Mapping[str, Any]) -> None:
-        self._bars.advance(self._task, self._pending)
-        self._pending = 0
-        self._bars.update(self._task, note=summary(entry, self._epochs))
+        self.last, self._evaluates_since = entry, None
 
 
 class PlainLines:
@@ -106,8 +132,11 @@ class PlainLines:
     def step(self) -> None:
         """Prints nothing: a log shows epochs only."""
 
+    def evaluating(self) -> None:
+        """Prints nothing either."""
+
     def epoch(self, entry: Mapping[str, Any]) -> None:
         last = entry["epoch"] + 1 == self._epochs
         if last or (now := time.monotonic()) >= self._next:
-            self._next = 0.0 if last else now + 5.0
+            self._next = 0.0 if last else now + PLAIN_SECONDS
             self._console.print(f"{self._stage}: {summary(entry, self._epochs)}", highlight=False, soft_wrap=True)

@@ -87,6 +87,7 @@ class Round:
         for group in self.raw_optimizer.param_groups:
             group["lr"] = lr_at(self.recipe.training, epoch)
         losses = self._steps(epoch, bar)
+        bar.evaluating()
         entry = {
             "epoch": epoch,
             "loss": float(losses.mean()),

@@ -31,7 +31,7 @@ class Trainer:
         training = self.recipe.training
         if training.threads is not None:
             torch.set_num_threads(training.threads)
-        with fail_together(fabric):
+        with fail_together(fabric), progress.display.status(f"Loading {self.recipe.dataset}"):
             self.dataset = datasets.load(self.recipe.dataset, self.recipe.dataset_options)
             # Known before the first round: reading own data may fail.
             _ = experiment.data
@@ -125,7 +125,9 @@ class Trainer:
                     run.remove_checkpoints()
             if not self.fabric.broadcast(finished):
                 with self.progress.warnings(stage):
-                    Round(self, run, stage, make_pruner, start, steps or self.steps, notes or {}).train()
+                    with self.progress.display.status(f"Preparing {stage}"):
+                        trained = Round(self, run, stage, make_pruner, start, steps or self.steps, notes or {})
+                    trained.train()
                 self._trained_here.add(stage)
             elif stage not in self._trained_here:
                 self.progress.already_done(stage, run.directory)

@@ -1,0 +1,75 @@
+"""A command ends with what was achieved, and with a command that works."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from asni.cli.endings import beside_paper, best, end
+from tests.cli.calling import Answer, Command
+
+SHORT = ("--epochs", "1", "--steps-per-epoch", "2", "--sparsity", "0.9", "--device", "cpu")
+
+
+def next_step(answer: Answer) -> list[str]:
+    """The words of the command that was suggested, as a shell reads them."""
+    asni, *words = shlex.split(answer.out.rpartition("next: ")[2])
+    assert asni == "asni"
+    return words
+
+
+def test_each_training_and_each_file_lead_to_the_next(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    dense = command("train", "digits-fc", "--method", "dense", "--out", "my runs", *SHORT)
+    assert next_step(dense)[:4] == ["train", "digits-fc", "--seed", "0"]
+    sparse = command(*next_step(dense))
+    assert "50,610 -> " in sparse.out
+    assert " %   next: asni pack 'my runs/" in sparse.out
+    packed = command(*next_step(sparse))
+    assert "202,440 -> " in packed.out
+    inspected = command(*next_step(packed))
+    assert "net.asni: exact" in inspected.out
+    studied = command("compare", "digits-fc", "--methods", "dense,asni-1", "--out", "my runs", *SHORT)
+    assert "weights, dense" in studied.out
+    assert next_step(studied) == ["report", "my runs", "--open"]
+    report = command("report", "my runs", "-o", "page.html")
+    assert "page.html: 2 runs" in report.out
+    assert next_step(report) == ["report", "my runs", "-o", "page.html", "--open"]
+
+
+def test_json_has_no_ending(command: Command, tmp_path: Path) -> None:
+    answer = command("train", "digits-fc", "--method", "dense", "--out", str(tmp_path), "--json", *SHORT)
+    assert "next:" not in answer.out
+
+
+def test_an_ending_that_is_too_wide_takes_two_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    end("2,920 weights", "pack", "a b", "-o", "net.asni")
+    assert capsys.readouterr().out == "2,920 weights\nnext: asni pack 'a b' -o net.asni\n"
+
+
+def line(method: str, accuracy: float, *, sparsity: float = 0.9) -> dict[str, object]:
+    return {"method": method, "accuracy": accuracy, "total_sparsity": sparsity, "nonzeros": 2920.0}
+
+
+def test_a_comparison_ends_with_the_most_accurate_sparse_method() -> None:
+    dense, lines = line("dense", 95.0, sparsity=0), [line("snip", 90.0), line("gmp", 93.5)]
+    assert best([dense]) == "dense: 95.00 %"
+    assert best(lines[:1]) == "snip, 90.00 % with 2,920 weights"
+    assert best([dense, *lines]) == "best of 2 sparse methods: gmp, 93.50 % with 2,920 weights, dense 95.00 %"
+
+
+def row(variant: str, accuracy: float | None, *, shortened: bool = False) -> dict[str, object]:
+    return {"variant": variant, "accuracy": accuracy, "paper_accuracy": 96.0, "shortened": shortened}
+
+
+def test_a_reproduction_ends_with_the_best_variant_beside_the_paper() -> None:
+    rows = [row("dense", 99.0), row("asni-1", 95.0), row("asni-2", 94.0), row("asni-2", 97.0)]
+    assert beside_paper(rows) == "best sparse variant: asni-2, 95.50 % over 2 rows (paper: 96.00 %)"
+    short = [row("asni-1", 50.0, shortened=True)]
+    assert beside_paper(short) == "best sparse variant: asni-1, 50.00 % (paper: 96.00 %, which trained for longer)"
+    assert beside_paper([row("asni-1", None)]) == ""

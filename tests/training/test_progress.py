@@ -1,0 +1,43 @@
+"""A training shows how far it is: in a row on a terminal, in lines elsewhere."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from asni.training.progress import Progress
+from tests.drawing import drawn_lines
+
+ENTRY = {"epoch": 1, "loss": 0.2417, "accuracy": 92.26, "nonzeros": 2920}
+
+
+def trained(width: int, *, terminal: bool = True) -> io.StringIO:
+    text = io.StringIO()
+    progress = Progress(Console(file=text, force_terminal=terminal, width=width), about="seed 1 ")
+    with progress.training("asni-1", 4, 40, 0) as bar:
+        for _ in range(20):
+            bar.step()
+        bar.evaluating()
+        bar.epoch(ENTRY)
+    return text
+
+
+@pytest.mark.parametrize(("width", "shown"), [(60, "epoch 2/4"), (80, "accuracy 92.26"), (140, "loss 0.2417")])
+def test_a_row_has_what_fits_and_always_the_stage_the_percentage_and_the_time_left(width: int, shown: str) -> None:
+    *drawing, last = drawn_lines(trained(width))
+    assert all(len(line) <= width for line in [*drawing, last])
+    assert re.match(rf"seed 1 asni-1  .* 50 %  0 s left .*{shown}", drawing[-1])
+    assert last == "seed 1 asni-1  accuracy 92.26  nonzeros 2,920  in 0 s"
+
+
+def test_a_log_has_plain_lines() -> None:
+    assert trained(40, terminal=False).getvalue() == "asni-1: epoch 2/4  loss 0.2417  accuracy 92.26  nonzeros 2,920\n"
+
+
+def test_ctrl_c_leaves_nothing_of_the_row() -> None:
+    text = io.StringIO()
+    progress = Progress(Console(file=text, force_terminal=True, width=80))
+    with pytest.raises(KeyboardInterrupt), progress.training("dense", 4, 40, 0):
+        raise KeyboardInterrupt
+    assert re.search(r"\x1b\[\?25h.*\x1b\[1A\x1b\[2K$", text.getvalue(), re.DOTALL)
