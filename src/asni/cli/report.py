@@ -1,13 +1,19 @@
 """The command that writes or serves the report."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from asni.cli.options import RUNS
 from asni.errors import UsageError, printable
+
+if TYPE_CHECKING:
+    from asni.report.notices import Notice
+
+_MOST_DETAILS = 5  # of one cause, in the terminal
 
 
 def report(
@@ -15,17 +21,20 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write. Default: report.html.")] = None,
     serve: Annotated[bool, typer.Option(help="Serve the page on localhost and follow running trainings.")] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port for --serve; 0 chooses a free one.")] = 0,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Write an HTML report of all runs below a directory: tables, figures, schedules and commands.
+    """Write an HTML report of all runs below a directory: what was achieved, figures, tables and commands.
 
-    Example: asni report runs -o report.html
+    Example: asni report runs --open
     """
     if serve and out is not None:
         raise UsageError("--serve writes no file and cannot be combined with --out. Leave out one of them.")
     if serve:
-        _serve(directory, port)
-    else:
-        _write(directory, out or Path("report.html"))
+        _serve(directory, port, show=show)
+        return
+    _write(directory, out := out or Path("report.html"))
+    if show:
+        _open(out.absolute().as_uri())
 
 
 def _write(directory: Path, out: Path) -> None:
@@ -33,17 +42,28 @@ def _write(directory: Path, out: Path) -> None:
     from asni.report import collect, fitted, page
 
     collection = fitted(collect(directory))
-    if not collection.runs and not collection.warnings:
+    if not collection.runs and not collection.notices:
         raise UsageError(f"{directory} holds no runs. Train some first, for example with `asni investigate digits-fc`.")
     html = page(collection)
     write_text(out, html)
-    for warning in collection.warnings:
-        # Indented: a line of a name that a file holds must not look like one of this program.
-        print("warning:", printable(warning).replace("\n", "\n  "), file=sys.stderr)
+    _print_notices(collection.notices, out)
     print(f"{out}: {len(collection.runs)} runs, {out.stat().st_size:,} bytes")
 
 
-def _serve(directory: Path, port: int) -> None:
+def _print_notices(notices: Iterable["Notice"], out: Path) -> None:
+    from asni.report import grouped
+
+    for group in grouped(notices):
+        kind, lines = ("note", []) if group.is_note else ("warning", group.details[:_MOST_DETAILS])
+        more = len(group.details) - len(lines)
+        lines = [*lines, *([f"and {more:,} more, named in {out}"] if lines and more else [])]
+        # Indented: a line of a name that a file holds must not look like one of this program.
+        print(f"{kind}:", printable("\n".join([group.summary, *lines])).replace("\n", "\n  "), file=sys.stderr)
+
+
+def _serve(directory: Path, port: int, *, show: bool) -> None:
+    from threading import Thread
+
     from asni.report import collect
 
     try:
@@ -55,5 +75,19 @@ def _serve(directory: Path, port: int) -> None:
     collect(directory)
     server = Server(directory, port)
     print(f"{server.address}  (Ctrl-C to stop)", flush=True)
+    if show:
+        # In a thread: a browser in the terminal is waited for, and needs answers meanwhile.
+        Thread(target=_open, args=(server.address,), daemon=True).start()
     server.run()
     print("stopped", file=sys.stderr)
+
+
+def _open(address: str) -> None:
+    import webbrowser
+
+    try:
+        opened = webbrowser.open(address)
+    except webbrowser.Error:
+        opened = False
+    if not opened:
+        print(f"No browser could be opened. Open {address} yourself.", file=sys.stderr)

@@ -20,5 +20,6 @@ reach the port too. It holds 100 connections, lets others wait, and closes one t
 from asni.report.building import page
 from asni.report.collecting import collect
 from asni.report.fitting import fitted
+from asni.report.notices import grouped
 
-__all__ = ["collect", "fitted", "page"]
+__all__ = ["collect", "fitted", "grouped", "page"]

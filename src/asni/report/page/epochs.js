@@ -1,6 +1,5 @@
 // A chart over epochs: lines with bands over seeds in one frame, or each in its own.
 
-const MOST_OVERLAID = 7; // as many as there are hues; more become small multiples
 let madeCharts = 0;
 
 /**
@@ -13,7 +12,7 @@ function epochChart({ label, last, range, series, bySeed = () => false, seen = (
     const lines = series();
     const [low, high] = range(lines);
     seen(lines, [low, high]);
-    const draw = lines.length > MOST_OVERLAID ? multiples : overlaid;
+    const draw = lines.length > MOST_HUES ? multiples : overlaid;
     return draw(width, lines, { low, high, last, id, bySeed: bySeed() });
   });
 }

@@ -20,7 +20,7 @@ function cutToFit(text, room) {
 
 /** The right margin of a chart that names the ends of its lines; null if it is too narrow, or they are too many. */
 function labelMargin(width, names) {
-  if (width < 480 || !names.length || names.length > MOST_OVERLAID) return null;
+  if (width < 480 || !names.length || names.length > MOST_HUES) return null;
   return Math.min(highest(names.map(textWidth)) + LABEL_GAP + 2, 0.32 * width);
 }
 

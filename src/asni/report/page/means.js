@@ -2,20 +2,14 @@
 
 const SHORTENED = "shortened"; // a whole recipe is: the heading of a chart says so, once for all of its names
 
-/** The name with the marks of its runs: "SNIP (at chance)", or "SNIP (diverged: 1 of 3 runs)". */
+/** The name with the marks of its runs: "SNIP (at chance)", or "SNIP (1 of 3 diverged)". */
 function markedName(name, runs) {
-  const times = new Map();
-  for (const mark of runs.flatMap(({ marks }) => marks))
-    if (mark !== SHORTENED) times.set(mark, (times.get(mark) ?? 0) + 1);
-  const texts = [...times].map(([mark, count]) =>
-    count === runs.length ? mark : `${mark}: ${count} of ${counted(runs.length, "run")}`,
-  );
-  return texts.length ? `${name} (${texts.join(", ")})` : name;
+  const marks = marksOf({ runs }).filter((mark) => mark !== SHORTENED);
+  return marks.length ? `${name} (${marks.join(", ")})` : name;
 }
 
 function markedTitle(title, runs) {
-  const isShortened = isMarked(runs, SHORTENED);
-  return element("span", {}, title, ...(isShortened ? [element("span", { class: "mark" }, SHORTENED)] : []));
+  return element("span", {}, title, ...markViews(isMarked(runs, SHORTENED) ? [SHORTENED] : []));
 }
 
 function methodName({ title }, { precision }) {

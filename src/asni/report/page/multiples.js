@@ -22,7 +22,7 @@ function multiples(width, dashed, view) {
     const labels = { left: index % columns === 0, below: index + columns >= lines.length };
     const shared = clipped(area, [drawing("use", { href: `#${id}` }), ...bandAndLine(line, x, y, view)]);
     const parts = [...panelFrame(area, x, y, view, labels), shared, ...arrowsOfLines([line], low, x, area)];
-    return placed(corner(index), parts);
+    return shifted(corner(index), parts);
   });
   const epochs = measuredEpochs(lines, last);
   return {
@@ -37,7 +37,7 @@ function multiples(width, dashed, view) {
       cursor: (stop, isRead) =>
         lines.map((line, index) => {
           const cursor = isRead ? epochCursor([line], epochs[stop], x, y, area) : [];
-          return placed(corner(index), [...panelTitle(line, epochs[stop], side, title), ...cursor]);
+          return shifted(corner(index), [...panelTitle(line, epochs[stop], side, title), ...cursor]);
         }),
       values: (stop) => epochValues(lines, epochs[stop], view),
     },
@@ -49,7 +49,7 @@ function solid(line) {
   return { ...line, look: { ...line.look, dashes: [] } };
 }
 
-function placed({ left, top }, parts) {
+function shifted({ left, top }, parts) {
   return drawing("g", { transform: `translate(${left} ${top})` }, ...parts);
 }
 

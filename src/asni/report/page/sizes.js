@@ -27,8 +27,8 @@ function sizesOf(family) {
   const stages = Object.assign({}, ...family.map((each) => each.stages));
   const rows = (runs) =>
     overSeeds({ runs }).map((row) => {
-      const method = methodName(stages[row.stage], row);
-      return { ...row, look: stages[row.stage], method, name: markedName(method, row.runs) };
+      const name = methodName(stages[row.stage], row);
+      return { ...row, look: stages[row.stage], name, label: markedName(name, row.runs) };
     });
   const ends = family.map(({ runs }) => runs.filter(({ stage }) => stages[stage].last));
   const isDense = ({ stage }) => stage === "dense";
@@ -40,11 +40,11 @@ function sizesOf(family) {
   };
 }
 
-/** Null if there are only dense networks. */
+/** Null if all sparse networks have one size: those are ranked. */
 function sizesView(group, groups) {
   const family = groups.filter((each) => each.family === group.family);
   const { points, levels, again } = sizesOf(family);
-  if (!points.length) return null;
+  if (haveOneSize(points)) return null;
   const redraw = () => chart.redraw();
   const stages = [...new Set([...levels, ...points].map(({ stage }) => stage))];
   const methods = switches("size", "methods", sizeChoices(stages, [...levels, ...points]), redraw);
@@ -56,9 +56,9 @@ function sizesView(group, groups) {
     (cut) => {
       whole.view.hidden = !cut.length && !whole.on("whole");
       const least = new Map();
-      for (const { name, accuracy } of cut) least.set(name, Math.min(accuracy, least.get(name) ?? Infinity));
-      const names = [...least].map(([name, accuracy]) => `${name} (${percent(accuracy)})`);
-      below.textContent = names.length ? `Below the axis: ${names.join(", ")}.` : "";
+      for (const { label, accuracy } of cut) least.set(label, Math.min(accuracy, least.get(label) ?? Infinity));
+      const names = [...least].map(([label, accuracy]) => `${label}, ${percent(accuracy)}`);
+      below.textContent = names.length ? `Below the axis: ${names.join("; ")}.` : "";
     },
   );
   return element(
@@ -91,8 +91,8 @@ function sizeChoices(stages, rows) {
 
 function sizesNotes(family, rows) {
   const several = rows.some(({ seeds }) => seeds > 1);
-  const missing = rows.flatMap(({ method, runs }) =>
-    runs.filter((run) => !isDrawable(run)).map(({ seed }) => `${method}, seed ${seed}`),
+  const missing = rows.flatMap(({ name, runs }) =>
+    runs.filter((run) => !isDrawable(run)).map(({ seed }) => `${name}, seed ${seed}`),
   );
   const notes = [
     several && "Large marks: means over seeds; small dots: single seeds.",
@@ -143,17 +143,15 @@ function sizesChart(series, seen) {
 function sizesPlot({ points, levels, isWhole }, width) {
   const means = points.filter(isDrawable).sort((a, b) => a.nonzeros - b.nonzeros || b.accuracy - a.accuracy);
   const level = levels.filter(isDrawable);
-  const seeds = points.flatMap(({ name, look, runs }) =>
-    runs.filter(isDrawable).map((run) => ({ ...run, name, look })),
+  const seeds = points.flatMap(({ label, look, runs }) =>
+    runs.filter(isDrawable).map((run) => ({ ...run, label, look })),
   );
   const sizes = seeds.map(({ nonzeros }) => nonzeros);
   const { low, high, marked } = sizeTicks(sizes, width / 90);
   const range = sizesRange(seeds, level, isWhole);
   const lines = sizeLines(means);
-  const margin = labelMargin(
-    width,
-    [...level, ...lines].map(({ name }) => name),
-  );
+  const names = [...level.map(({ label }) => label), ...lines.map(({ name }) => name)];
+  const margin = labelMargin(width, names);
   const area = areaOf(width, margin ?? MARGIN.right);
   return {
     ...{ means, level, seeds, lines, marked, range, margin, area },
@@ -167,7 +165,7 @@ function sizesPlot({ points, levels, isWhole }, width) {
 /** The names of the levels and of the methods, where they fit. */
 function sizeLabels({ level, lines, margin, area, x, y }, width) {
   if (margin === null) return [];
-  const levels = level.map(({ name, look, accuracy }) => ({ name, look, x: area.right, y: y(accuracy) }));
+  const levels = level.map(({ label, look, accuracy }) => ({ name: label, look, x: area.right, y: y(accuracy) }));
   return endLabels([...levels, ...lineEnds(lines, x, y)], area, width);
 }
 
@@ -184,25 +182,25 @@ function drawnSeed({ look, nonzeros, accuracy }, x, y) {
 /** The means of each method and precision, from the smallest network to the largest. */
 function sizeLines(means) {
   const lines = new Map();
-  for (const { method, look, nonzeros, accuracy, runs } of means) {
-    if (!lines.has(method)) lines.set(method, { look, x: [], y: [], runs: [] });
-    const line = lines.get(method);
+  for (const { name, look, nonzeros, accuracy, runs } of means) {
+    if (!lines.has(name)) lines.set(name, { look, x: [], y: [], runs: [] });
+    const line = lines.get(name);
     line.x.push(nonzeros);
     line.y.push(accuracy);
     line.runs.push(...runs);
   }
-  return [...lines].map(([method, line]) => ({ ...line, name: markedName(method, line.runs) }));
+  return [...lines].map(([name, line]) => ({ ...line, name: markedName(name, line.runs) }));
 }
 
 function sizeValues(row, levels) {
   const spread = row.spread === null ? "" : ` ± ${row.spread.toFixed(2)}`;
   const over = row.seeds > 1 ? `mean of ${row.seeds} seeds` : `seed ${row.runs[0].seed}`;
   return [
-    element("b", {}, `${row.name}, ${whole(row.nonzeros)} nonzeros`),
+    element("b", {}, `${row.label}, ${whole(row.nonzeros)} nonzeros`),
     ...valueRows(
       [
         { name: over, text: percent(row.accuracy) + spread },
-        ...levels.map((level) => ({ name: level.name, look: level.look, text: percent(level.accuracy) })),
+        ...levels.map((level) => ({ name: level.label, look: level.look, text: percent(level.accuracy) })),
       ],
       ({ text }) => text,
     ),

@@ -4,7 +4,7 @@ const HUES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", 
 
 /** The lines with a hue each, as long as there are enough; a line keeps its own unless another has it already. */
 function hued(lines) {
-  if (lines.length > MOST_OVERLAID) return lines;
+  if (lines.length > MOST_HUES) return lines;
   const taken = new Set();
   return lines.map((line) => {
     const free = HUES.find((hue) => !taken.has(hue) && !lines.some(({ look }) => look.colour === hue));
@@ -101,6 +101,6 @@ function captions(lines) {
     ...(lines.some(({ seeds }) => seeds.length > 1)
       ? ["Line: mean over seeds; band: from the lowest to the highest seed."]
       : []),
-    ...(lines.length > MOST_OVERLAID ? ["Grey: the other methods."] : []),
+    ...(lines.length > MOST_HUES ? ["Grey: the other methods."] : []),
   ];
 }
