@@ -156,9 +156,12 @@ def test_a_method_can_be_switched_off(opened: Any) -> None:
 
 def test_the_arrow_keys_read_the_values_of_a_chart(opened: Any) -> None:
     find(opened, "#recipe-0 .chart[tabindex]").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
-    tip = find(opened, "#recipe-0 .tip").text
-    assert tip.startswith("epoch 1")
-    assert "87.50 %" in tip
+    values = find(opened, "#recipe-0 .values").text
+    assert values.splitlines() == [
+        "epoch 1",
+        *("dense (diverged)", "91.00 %"),
+        *("ASNI-I (1 of 3 at chance)", "59.83 %"),
+    ]
 
 
 def test_a_layer_shows_its_counts_and_centroids(opened: Any) -> None:
@@ -193,10 +196,10 @@ def test_another_network_can_join_the_overlay(opened_resnets: Any) -> None:
 def test_the_arrow_keys_read_the_share_of_weights_in_a_bin(opened_resnets: Any) -> None:
     networks = card(opened_resnets, "#recipe-0 [data-key=distribution-seed]")
     networks.find_element("css selector", ".chart").send_keys(Keys.END)
-    tip = networks.find_element("css selector", ".tip").text.splitlines()
-    low, high = (float(edge) for edge in tip[0].split(" to "))
+    values = networks.find_element("css selector", ".values").text.splitlines()
+    low, high = (float(edge) for edge in values[0].split(" to "))
     assert low <= 0.75 < high
-    assert tip[1:] == [
+    assert values[1:] == [
         *("initial, seed 0", "0.00 % (0)"),
         *("dense, seed 0", "33.33 % (6)"),
         *("ASNI-I, seed 0", "33.33 % (6)"),
@@ -239,7 +242,7 @@ def test_a_network_without_stages_has_one_colour_and_no_legend(opened: Any) -> N
 
 def test_accuracy_against_nonzeros_joins_the_recipes_of_other_sparsities(opened_resnets: Any) -> None:
     sizes = card(opened_resnets, "#recipe-1 [data-key=size]")
-    assert texts(sizes, ".switches label") == ["dense", "ASNI-I", "ASNI-II", "SNIP"]
+    assert texts(sizes, "[data-key=size] label") == ["dense", "ASNI-I", "ASNI-II", "SNIP (2 of 4 diverged)"]
     assert len(sizes.find_elements("css selector", ".chart path.mark")) == 4
     assert len(sizes.find_elements("css selector", ".chart circle.seed")) == 2 * (2 + 2 + 1)
     assert "SNIP, seed 1; SNIP, seed 1" in sizes.text
@@ -249,15 +252,15 @@ def test_accuracy_against_nonzeros_joins_the_recipes_of_other_sparsities(opened_
 def test_the_arrow_keys_read_a_method_at_a_size_beside_the_dense_level(opened_resnets: Any) -> None:
     sizes = card(opened_resnets, "#recipe-0 [data-key=size]")
     sizes.find_element("css selector", ".chart").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
-    tip = sizes.find_element("css selector", ".tip").text
-    assert tip.splitlines() == ["ASNI-II, 1,000 nonzeros", "mean of 2 seeds", "92.50 % ± 0.71", "dense", "94.50 %"]
+    values = sizes.find_element("css selector", ".values").text
+    assert values.splitlines() == ["ASNI-II, 1,000 nonzeros", "mean of 2 seeds", "92.50 % ± 0.71", "dense", "94.50 %"]
 
 
 def test_the_pointer_reads_the_nearest_of_several_methods_of_one_size(opened_resnets: Any) -> None:
     sizes = card(opened_resnets, "#recipe-0 [data-key=size]")
     for mark, name in zip(sizes.find_elements("css selector", ".chart path.mark"), ("ASNI-I", "ASNI-II"), strict=False):
         ActionChains(opened_resnets).move_to_element(mark).perform()
-        assert sizes.find_element("css selector", ".tip").text.startswith(f"{name}, 1,000 nonzeros")
+        assert sizes.find_element("css selector", ".values").text.startswith(f"{name}, 1,000 nonzeros")
 
 
 def test_names_with_markup_stay_text_in_legends_and_titles(opened: Any, chromium: Any, resnets: Path) -> None:

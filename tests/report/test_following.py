@@ -106,7 +106,7 @@ def test_what_was_opened_stays_open(served: Any, runs: Path) -> None:
     "focused",
     [
         "[data-key=beta]",
-        "[data-key=seed] input",
+        "[data-key=stage] [data-key=original]",
         "[aria-label=runs] [data-key=accuracy]",
         "[aria-label^='test accuracy (percent) over epochs']",
         "details.run:last-child summary",

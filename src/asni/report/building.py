@@ -10,8 +10,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from asni.errors import AsniError
-from asni.figures.style import Look, looks
+from asni.figures.style import GREY, Look, looks
 from asni.methods import VARIANTS, title
 from asni.recipes import Recipe
 from asni.recipes.recipe import is_path
@@ -26,14 +28,19 @@ MOST_BYTES = 5_000_000
 _BINS = (80, 40, 20)  # of a histogram: as fine as the page's size allows
 _MOST_EPOCHS = 10_000  # of a schedule, which is solved for alpha
 _MOST_DETAILS = 1000
-_STYLES = ("report.css", "story.css")
+_STYLES = ("report.css", "story.css", "curves.css")
 _SCRIPTS = (
     "elements.js",
     "chart.js",
+    "labels.js",
+    "edges.js",
     "tables.js",
+    "means.js",
     "story.js",
     "ranking.js",
     "epochs.js",
+    "multiples.js",
+    "training.js",
     "sizes.js",
     "distribution.js",
     "places.js",
@@ -155,11 +162,9 @@ def _place(run: ShownRun) -> tuple[int, str, int, str]:
 
 def _stages(runs: Iterable[ShownRun]) -> dict[str, dict[str, Any]]:
     last = {run.stage: run.is_last for run in runs}
-    distinct = looks([*last, _INITIAL])  # no method may look like the initial network, which is in the same chart
-    return {
-        stage: {"title": title(stage), "last": is_last, **_style(look)}
-        for (stage, is_last), look in zip(last.items(), distinct, strict=False)
-    }
+    methods_first = sorted(last, key=lambda stage: not last[stage])  # seven of them have a hue each
+    styles = dict(zip(methods_first, map(_style, looks(methods_first)), strict=True))
+    return {stage: {"title": title(stage), "last": is_last, **styles[stage]} for stage, is_last in last.items()}
 
 
 def _group(runs: list[ShownRun], stages: Mapping[str, Any], bins: int) -> dict[str, Any]:
@@ -180,7 +185,8 @@ def _group(runs: list[ShownRun], stages: Mapping[str, Any], bins: int) -> dict[s
         "paper_nonzeros": recipe.paper.nonzeros,
         "stages": {run.stage: stages[run.stage] for run in runs},
         "schedule": _schedule(recipe, runs),
-        "initial": {"title": title(_INITIAL), **_style(*looks([_INITIAL]))},
+        # Grey: no method may look like the initial network, which is in the same chart.
+        "initial": {"title": title(_INITIAL), **_style(*looks([_INITIAL])), "colour": GREY},
         "distribution": distribution(runs, bins),
         "runs": [_run(run, bins) for run in runs],
     }
@@ -240,12 +246,20 @@ def _run(run: ShownRun, bins: int) -> dict[str, Any]:
         "marks": marks(run),
         **{key: _shown(run.result[key]) for key in RESULTS},
         "paper": run.recipe.paper.accuracy(run.stage) if run.stage in VARIANTS else None,
-        "curves": {key: [_curve_point(v) for v in run.metrics[key]] for key in _CURVES if key in run.metrics},
+        "curves": _curves(run),
         "layers": layers(run.layers, bins),
         "command": train,
         "note": note,
         "environment": {str(key): "none" if value is None else str(value) for key, value in run.environment.items()},
     }
+
+
+def _curves(run: ShownRun) -> dict[str, list[float | None]]:
+    """The columns over epochs. A network whose loss is NaN is only said to have an accuracy: that of one class."""
+    columns = {key: run.metrics[key] for key in _CURVES}
+    if "loss" in run.metrics:
+        columns["accuracy"] = np.where(np.isnan(run.metrics["loss"]), math.nan, columns["accuracy"])
+    return {key: [_curve_point(value) for value in values] for key, values in columns.items()}
 
 
 def _shown(value: float) -> float | str:

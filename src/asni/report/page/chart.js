@@ -20,7 +20,13 @@ function fitted(place, draw) {
 
 /** The height of a chart of this width. */
 function heightFor(width) {
-  return Math.max(220, Math.min(300, width * 0.55));
+  return Math.max(220, Math.min(320, width * 0.55));
+}
+
+/** The edges of the axes of a chart, with a margin of `right` pixels beside them. */
+function areaOf(width, right = MARGIN.right) {
+  const height = heightFor(width);
+  return { height, left: MARGIN.left, right: width - right, top: MARGIN.top, bottom: height - MARGIN.bottom };
 }
 
 function axis(low, high, from, to) {
@@ -61,19 +67,17 @@ function compact(value) {
   });
 }
 
-function frame(width, height, x, y, xTicks, yTicks, labels) {
-  const right = width - MARGIN.right,
-    bottom = height - MARGIN.bottom;
+function frame({ height, left, right, bottom }, x, y, xTicks, yTicks, labels) {
   const parts = [];
   for (const value of yTicks) {
-    parts.push(drawing("line", { class: "grid", x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }));
-    parts.push(drawing("text", { x: MARGIN.left - 7, y: y(value) + 4, "text-anchor": "end" }, compact(value)));
+    parts.push(drawing("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }));
+    parts.push(drawing("text", { x: left - 7, y: y(value) + 4, "text-anchor": "end" }, compact(value)));
   }
   for (const value of xTicks) {
     parts.push(drawing("text", { x: x(value), y: bottom + 16, "text-anchor": "middle" }, compact(value)));
   }
-  parts.push(drawing("line", { class: "axis", x1: MARGIN.left, x2: right, y1: bottom, y2: bottom }));
-  parts.push(drawing("text", { x: (MARGIN.left + right) / 2, y: height - 3, "text-anchor": "middle" }, labels.x));
+  parts.push(drawing("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));
+  parts.push(drawing("text", { x: (left + right) / 2, y: height - 3, "text-anchor": "middle" }, labels.x));
   return parts;
 }
 
@@ -94,8 +98,9 @@ function linePath(xs, ys, x, y) {
 }
 
 /**
- * A chart drawn by `draw(width, height)`, which returns its parts and its stops, where values are read, from left to
- * right: {count, at: (stop) => {x, y}, tip: (stop) => elements}. A stop without y is as high as the chart.
+ * A chart with its values beside it. `draw(width)` returns its height, its parts and its stops, where values are read:
+ * {count, at: (stop) => {x, y}, values: (stop) => elements}. A stop without y is as high as the chart. Optional are
+ * `cursor(stop, isRead)`, `nearest(x, y)` and `resting`, the stop whose values are shown while none is read.
  * Returns the element and a function that redraws it.
  */
 function readableChart(label, draw) {
@@ -106,49 +111,55 @@ function readableChart(label, draw) {
     "aria-label": `${label}; use the arrow keys to read the values`,
     "data-key": label,
   });
-  const tip = element("div", { class: "tip", hidden: true, "aria-live": "polite" });
+  const values = element("div", { class: "values" });
   const reading = { stops: { count: 0 }, stop: null, point };
   const cursor = drawing("g");
-  let height;
   const redraw = fitted(place, (width) => {
-    height = heightFor(width);
-    const { parts, stops } = draw(width, height);
+    const { height, parts, stops } = draw(width);
     const size = { width, height, viewBox: `0 0 ${width} ${height}` };
-    place.replaceChildren(drawing("svg", { ...size, "aria-hidden": "true" }, ...parts, cursor), tip);
-    reading.stops = stops;
+    place.replaceChildren(drawing("svg", { ...size, "aria-hidden": "true" }, ...parts, cursor));
+    reading.stops = withDefaults(stops, height);
     point(reading.stop < stops.count ? reading.stop : null);
   });
 
   function point(stop) {
+    const { count, resting } = reading.stops;
+    const isRead = stop !== null && count > 0;
     reading.stop = stop;
-    tip.hidden = stop === null;
-    cursor.replaceChildren();
-    if (stop === null) return;
-    const { x, y } = reading.stops.at(stop);
-    cursor.append(
-      y === undefined
-        ? drawing("line", { class: "cursor", x1: x, x2: x, y1: MARGIN.top, y2: height - MARGIN.bottom })
-        : drawing("circle", { class: "cursor", cx: x, cy: y, r: 9 }),
-    );
-    tip.replaceChildren(...reading.stops.tip(stop));
-    const left = x + 12;
-    tip.style.left = `${Math.max(0, left + tip.offsetWidth > place.clientWidth ? x - 12 - tip.offsetWidth : left)}px`;
-    // On a narrow screen the tip is as wide as the chart: place it below or above its point, never on it.
-    tip.style.top = `${y < height / 2 ? y + 14 : 0}px`;
+    // What is read at rest must not be announced whenever a chart is left.
+    values.setAttribute("aria-live", isRead ? "polite" : "off");
+    const read = isRead ? stop : resting;
+    cursor.replaceChildren(...(count ? reading.stops.cursor(read, isRead) : []));
+    values.replaceChildren(...(count ? reading.stops.values(read) : []));
   }
   listenForStops(place, reading);
-  return { place, redraw };
+  return { place: element("div", { class: "reading" }, place, values), redraw };
+}
+
+function withDefaults(stops, height) {
+  return {
+    resting: stops.count - 1,
+    nearest: (x, y) => nearestStop(stops, x, y),
+    cursor: (stop, isRead) => (isRead ? [cursorAt(stops.at(stop), MARGIN.top, height - MARGIN.bottom)] : []),
+    ...stops,
+  };
+}
+
+function cursorAt({ x, y }, top, bottom) {
+  return y === undefined
+    ? drawing("line", { class: "cursor", x1: x, x2: x, y1: top, y2: bottom })
+    : drawing("circle", { class: "cursor", cx: x, cy: y, r: 9 });
 }
 
 function listenForStops(place, reading) {
   const close = () => reading.point(null);
   const follow = ({ clientX, clientY }) => {
     const { left, top } = place.getBoundingClientRect();
-    reading.point(nearestStop(reading.stops, clientX - left, clientY - top));
+    if (reading.stops.count) reading.point(reading.stops.nearest(clientX - left, clientY - top));
   };
   place.addEventListener("pointermove", follow);
   place.addEventListener("pointerdown", follow);
-  // A touch pointer leaves after every tap: its tip stays until a tap elsewhere or a scroll.
+  // A touch pointer leaves after every tap: its values stay until a tap elsewhere or a scroll.
   place.addEventListener("pointerleave", ({ pointerType }) => pointerType !== "touch" && close());
   place.addEventListener("pointercancel", close);
   document.addEventListener("pointerdown", ({ target }) => place.contains(target) || close());
@@ -176,29 +187,24 @@ function nearestStop({ count, at }, px, py) {
   return nearest;
 }
 
-/** The rows of a tip: the look, name and text of each of the `lines`, as far as they fit. */
-function tipLines(lines, textOf) {
-  const most = 12;
-  const rows = lines
-    .slice(0, most)
-    .map((line) =>
-      element(
-        "div",
-        {},
-        ...(line.look ? [lineKey(line.look)] : []),
-        element("span", {}, line.name),
-        element("b", {}, textOf(line)),
-      ),
-    );
+/** The rows of the values: the look, name and text of each of the `lines`, as far as they fit, and a detail below. */
+function valueRows(lines, textOf, detailOf = () => "") {
+  const most = 40;
+  const rows = lines.slice(0, most).flatMap((line) => {
+    const key = line.look ? [line.dots ? dotKey() : lineKey(line.look)] : [];
+    const row = element("div", {}, ...key, element("span", {}, line.name), element("b", {}, textOf(line)));
+    const detail = detailOf(line);
+    return detail ? [row, element("div", { class: "quiet" }, detail)] : [row];
+  });
   if (lines.length > most) rows.push(element("div", { class: "quiet" }, `and ${lines.length - most} more`));
   return rows;
 }
 
 /** Clip `parts` to the axes, with a margin for lines and dots that lie on them. */
-function clipped(width, height, parts) {
-  const x = MARGIN.left - 4,
-    y = MARGIN.top - 4;
-  const size = { width: width - x - MARGIN.right + 4, height: height - y - MARGIN.bottom + 4 };
+function clipped(area, parts) {
+  const x = area.left - 4,
+    y = area.top - 4;
+  const size = { width: area.right - x + 4, height: area.bottom - y + 4 };
   return drawing(
     "svg",
     { class: "clipped", x, y, ...size, viewBox: `${x} ${y} ${size.width} ${size.height}` },
@@ -213,4 +219,16 @@ function drawnLine({ look, x: xs, y: ys }, x, y) {
     "stroke-dasharray": look.dashes.join(" "),
     d: linePath(xs, ys, x, y),
   });
+}
+
+function dotKey() {
+  const dot = drawing("circle", { class: "measured", r: 4, cx: 15, cy: 6 });
+  return drawing("svg", { class: "key", viewBox: "0 0 30 12", "aria-hidden": "true" }, dot);
+}
+
+/** Switches of many lines are folded: their names are also in the chart or in its values. */
+function folded(view, count, what) {
+  if (count <= MOST_HUES) return view;
+  const summary = element("summary", { class: "quiet", "data-key": `${view.dataset.key}-folded` }, `choose from ${count} ${what}`);
+  return element("details", { class: "folded" }, summary, view);
 }

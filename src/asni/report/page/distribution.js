@@ -26,7 +26,7 @@ function distributionView(group) {
     sets
       .filter((set) => set.seed === Number(seedChooser.value) && stages.on(stageOf(set)))
       .map((set) => ({
-        name: set.run === null ? `${group.initial.title}, seed ${set.seed}` : runName(group, group.runs[set.run]),
+        name: set.run === null ? `${group.initial.title}, seed ${set.seed}` : drawnRun(group, group.runs[set.run]),
         look: lookOf(stageOf(set)),
         counts: set.counts,
         y: scaled(set.counts, 100 / set.weights),
@@ -34,7 +34,7 @@ function distributionView(group) {
       })),
   );
   const title = "Weights of the whole network (% of surviving weights per bin)";
-  return pickCard(title, labelled("seed", seedChooser), chart.place, stages.view, note);
+  return pickCard(markedTitle(title, group.runs), labelled("seed", seedChooser), chart.place, folded(stages.view, new Set(sets.map(stageOf)).size, "networks"), note);
 }
 
 /** `series()` returns the lines to draw: [{name, look, counts, y, outside}], with one value per bin. */
@@ -42,22 +42,25 @@ function distributionChart({ width: bin, first, sets }, note, series) {
   const count = sets[0].counts.length;
   const edge = (index) => (first + index) * bin;
   const middles = Array.from({ length: count }, (_, index) => edge(index + 0.5));
-  return readableChart("distribution of the weights", (width, height) => {
+  return readableChart("distribution of the weights", (width) => {
     const lines = series();
     const { top, notes } = fittedPeak(lines);
     note.textContent = ["Pruned weights are not shown.", ...notes, ...farWeights(lines)].join(" ");
-    const x = axis(edge(0), edge(count), MARGIN.left, width - MARGIN.right),
-      y = axis(0, top, height - MARGIN.bottom, MARGIN.top);
+    const area = areaOf(width);
+    const x = axis(edge(0), edge(count), area.left, area.right),
+      y = axis(0, top, area.bottom, area.top);
     const across = ticks(edge(0), edge(count), width / 70);
     const drawn = lines.map((line) => drawnLine({ ...line, x: middles }, x, y));
     return {
-      parts: [...frame(width, height, x, y, across, ticks(0, top, 5), { x: "weight" }), clipped(width, height, drawn)],
+      height: area.height,
+      parts: [...frame(area, x, y, across, ticks(0, top, 5), { x: "weight" }), clipped(area, drawn)],
       stops: {
         count,
+        resting: fullestBin(lines),
         at: (index) => ({ x: x(middles[index]) }),
-        tip: (index) => [
+        values: (index) => [
           element("b", {}, `${compact(edge(index))} to ${compact(edge(index + 1))}`),
-          ...tipLines(lines, (line) => `${percent(line.y[index])} (${whole(line.counts[index])})`),
+          ...valueRows(lines, (line) => `${percent(line.y[index])} (${whole(line.counts[index])})`),
         ],
       },
     };
@@ -72,6 +75,11 @@ function fittedPeak(lines) {
   return 0 < room && room < first.height
     ? { top: 1.05 * room, notes: [`${first.name} peaks at ${percent(first.height)}, above the chart.`] }
     : { top: 1.05 * (first?.height || 1), notes: [] };
+}
+
+function fullestBin(lines) {
+  const [fullest] = lines.map(({ y }) => ({ y, height: highest(y) })).sort((a, b) => b.height - a.height);
+  return fullest ? fullest.y.indexOf(fullest.height) : 0;
 }
 
 function farWeights(lines) {

@@ -38,8 +38,8 @@ function layersView(group) {
     histogram.redraw();
   }
   fillLayers();
-  const left = pickCard("Pruned weights by layer", labelled("run", chosen.view), bars, legend);
-  const right = pickCard("Surviving weights of a layer", labelled("layer", layerChooser), histogram.place, about);
+  const left = pickCard(markedTitle("Pruned weights by layer", runs), labelled("run", chosen.view), bars, legend);
+  const right = pickCard(markedTitle("Surviving weights of a layer", runs), labelled("layer", layerChooser), histogram.place, about);
   return element("div", { class: "pair" }, left, right);
 }
 
@@ -54,9 +54,10 @@ function describe(layer) {
 
 /** A bar for each layer, with a mark under the picked one; a click on a layer's column calls `pick`. */
 function barsOf(layers, picked, colour, width, pick) {
-  const height = heightFor(width);
-  const x = axis(0, layers.length, MARGIN.left, width - MARGIN.right),
-    y = axis(0, 100, height - MARGIN.bottom, MARGIN.top);
+  const area = areaOf(width);
+  const { height } = area;
+  const x = axis(0, layers.length, area.left, area.right),
+    y = axis(0, 100, area.bottom, area.top);
   const room = x(1) - x(0);
   const columns = layers.flatMap((layer, index) => {
     const middle = x(index + 0.5);
@@ -72,7 +73,7 @@ function barsOf(layers, picked, colour, width, pick) {
   return drawing(
     "svg",
     { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "pruned weights by layer" },
-    ...frame(width, height, x, y, [], ticks(0, 100, 5), { x: "layer (click a bar to select it)" }),
+    ...frame(area, x, y, [], ticks(0, 100, 5), { x: "layer (click a bar to select it)" }),
     ...columns,
   );
 }
@@ -98,13 +99,14 @@ function layerBar(layer, colour, { middle, width, y }, pick) {
 
 /** A histogram of the layer that `picked()` returns, with its two means. */
 function layerHistogram(picked, colour) {
-  return readableChart("surviving weights of a layer", (width, height) => {
+  return readableChart("surviving weights of a layer", (width) => {
     const layer = picked();
     const edge = (index) => (layer.first + index) * layer.width;
     const reach = Math.max(Math.abs(edge(0)), Math.abs(edge(layer.counts.length))) || 1;
     const most = Math.max(1, ...layer.counts);
-    const x = axis(-reach, reach, MARGIN.left, width - MARGIN.right),
-      y = axis(0, most, height - MARGIN.bottom, MARGIN.top);
+    const area = areaOf(width);
+    const x = axis(-reach, reach, area.left, area.right),
+      y = axis(0, most, area.bottom, area.top);
     const bins = layer.counts.map((count, index) => {
       const [left, right] = [x(edge(index)), x(edge(index + 1))];
       const size = { width: Math.max(0.5, right - left - 0.5), height: y(0) - y(count) };
@@ -115,11 +117,13 @@ function layerHistogram(picked, colour) {
       .map((mean) => drawing("line", { class: "mean", x1: x(mean), x2: x(mean), y1: MARGIN.top, y2: y(0) }));
     const across = ticks(-reach, reach, width / 90);
     return {
-      parts: [...frame(width, height, x, y, across, ticks(0, most, 4), { x: "weight" }), ...bins, ...means],
+      height: area.height,
+      parts: [...frame(area, x, y, across, ticks(0, most, 4), { x: "weight" }), ...bins, ...means],
       stops: {
         count: layer.counts.length,
+        resting: layer.counts.indexOf(highest(layer.counts)),
         at: (index) => ({ x: x(edge(index + 0.5)) }),
-        tip: (index) => [
+        values: (index) => [
           element("b", {}, `${compact(edge(index))} to ${compact(edge(index + 1))}`),
           element("div", {}, counted(layer.counts[index], "weight")),
         ],

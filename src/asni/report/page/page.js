@@ -7,7 +7,7 @@ function runName(group, run) {
 
 /** A select of runs, initially `chosen`; `run()` returns the selected run, or null if there is none. */
 function runChooser(key, group, runs, chosen, onchange) {
-  const options = runs.map((run) => [run.path, runName(group, run)]);
+  const options = runs.map((run) => [run.path, drawnRun(group, run)]);
   const view = chooser(key, options, onchange);
   if (chosen) view.value = chosen.path;
   return { view, run: () => runs.find(({ path }) => path === view.value) ?? null };

@@ -53,7 +53,7 @@ function scheduleView(group, id) {
   return element(
     "div",
     { class: "card" },
-    element("h3", {}, "Pruning schedule: pruned weights (%) over epochs"),
+    element("h3", {}, markedTitle("Pruning schedule: pruned weights (%) over epochs", group.runs)),
     element("div", { class: "pair" }, element("div", {}, place, outcome, pick), chart.place),
   );
 }
@@ -69,13 +69,19 @@ function scheduleChart(group, now, shownRun) {
     range: () => [0, 100],
     series: () => {
       const run = shownRun();
-      const circles = run ? runLines(group, [run], "sparsity", 100) : [];
-      return [
-        { ...curve, y: scheduled(now, group.schedule) },
-        ...circles.map(({ name, x, y }) => ({ name, x, y, dots: true })),
-      ];
+      return [{ ...curve, y: scheduled(now, group.schedule) }, ...(run ? [measuredSparsity(group, run)] : [])];
     },
   });
+}
+
+function measuredSparsity(group, run) {
+  return {
+    name: drawnRun(group, run),
+    look: { colour: "#000000", dashes: [] },
+    x: run.curves.epoch,
+    y: scaled(run.curves.sparsity, 100),
+    dots: true,
+  };
 }
 
 function slidersOf(own, now, id, update) {
