@@ -15,11 +15,12 @@ from asni.methods.asni import asni_1
 from asni.networks.initial import can_be_reset, reset_biases_and_norms
 from asni.pruning.finite import not_finite
 from asni.pruning.hold import Hold
+from asni.pruning.html import table
 from asni.pruning.layers import Layers, prunable, survey
 from asni.pruning.masks import Masks, checked_masks, nonzero_masks, renamed, require_fitting, weights_of
 from asni.pruning.messages import warn
 from asni.pruning.sharded import any_sharded
-from asni.pruning.tables import html_table, text_table
+from asni.pruning.tables import text_table
 from asni.runs import names
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Amenable:
         return text_table(HEADINGS, self.rows)
 
     def _repr_html_(self) -> str:
-        return html_table(HEADINGS, self.rows)
+        return table(HEADINGS, self.rows)
 
 
 def _short(centroid: float | None) -> str:
