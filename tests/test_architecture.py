@@ -51,6 +51,7 @@ PUBLIC = (
     "SparsityWarning",
     "Summary",
     "amenable",
+    "figures",
     "keep_largest",
     "load",
     "pack",
