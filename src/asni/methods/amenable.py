@@ -33,7 +33,17 @@ HEADINGS = ("layer", "c-", "c+", "alive")
 
 @dataclass(frozen=True, repr=False)
 class Amenable:
-    """The algorithm's output; `c_plus` and `c_minus` have no entry for a layer without weights of that sign."""
+    """What `amenable` returns: for each layer, the mean of its positive (`c_plus`) and negative weights (`c_minus`).
+
+    A layer without weights of a sign has no entry for it. `theta_hat` is the trained network, `theta_0` the one to
+    train again, and `mask` says which weights live.
+
+    >>> model = nn.Linear(4, 1)
+    >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 3.0, 0.0, -0.5]]))
+    >>> numbers = amenable(model)
+    >>> numbers.c_plus, numbers.c_minus
+    ({'weight': 2.0}, {'weight': -0.5})
+    """
 
     theta_hat: dict[str, Tensor]
     theta_0: dict[str, Tensor]

@@ -29,6 +29,15 @@ class Pruner(ABC):
 
     It prunes `weights`, a subset of the optimiser's parameters, and does not touch the others. As a context manager, it
     calls `finish` at the end of the block.
+
+    >>> import asni
+    >>> model = nn.Linear(10, 10)
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> with asni.ASNI(model, optimizer, sparsity=0.9, epochs=5, steps_per_epoch=100) as pruner:
+    ...     isinstance(pruner, asni.Pruner), pruner.sparsity
+    (True, 0.0)
+    >>> pruner.alive, pruner.masks["weight"].sum()
+    (10, tensor(10))
     """
 
     def __init__(

@@ -3,6 +3,13 @@
 A schedule returns the fraction of the prunable weights that is zero after epoch `epoch` (counted from 0) of `epochs`.
 The last pruning follows the second-to-last epoch, so that the network can recover in the last one; a one-epoch training
 is pruned after its only epoch. A pruner that prunes every n steps counts n steps as one epoch.
+
+>>> import asni
+>>> for schedule in (asni.schedules.Sigmoid(0.9), asni.schedules.Polynomial(0.9), asni.schedules.Step(0.9)):
+...     print([round(schedule(epoch, 20), 2) for epoch in range(0, 20, 4)])
+[0.01, 0.04, 0.25, 0.67, 0.87]
+[0.0, 0.48, 0.75, 0.87, 0.9]
+[0.0, 0.0, 0.0, 0.9, 0.9]
 """
 
 import math

@@ -51,7 +51,12 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Summary:
-    """The table that `summary` returns; it prints itself, in a notebook too."""
+    """The table that `summary` returns; it prints itself, in a notebook too.
+
+    >>> found = summary(nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2)), sparsity=0.5)
+    >>> [(row.layer, row.weights) for row in found.rows], found.nearly_dead
+    ([('0.weight', 32), ('2.weight', 8), ('2 vectors', 6)], [])
+    """
 
     headline: str
     rows: tuple[Row, ...]
