@@ -1,10 +1,12 @@
 """The rooms of `src/asni` are read from left to right, and docs/architecture.md draws them as they are."""
 
 import ast
+import doctest
 import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,7 @@ PUBLIC = (
     "SparsityWarning",
     "Summary",
     "amenable",
+    "figures",
     "keep_largest",
     "load",
     "pack",
@@ -140,3 +143,9 @@ def test_every_public_name_is_there() -> None:
     assert asni.schedules.Polynomial(0.8)(100, 10) == 0.8
     with pytest.raises(AttributeError):
         asni.plug  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("name", [*PUBLIC, *(f"figures.{name}" for name in asni.figures.__all__)])
+def test_every_public_name_has_an_example_that_the_tests_run(name: str) -> None:
+    examples = doctest.DocTestFinder(recurse=False).find(attrgetter(name)(asni), name)
+    assert [each for each in examples if each.examples]

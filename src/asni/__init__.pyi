@@ -1,3 +1,4 @@
+from . import figures as figures
 from .errors import AsniError as AsniError
 from .errors import PackError as PackError
 from .errors import SparsityWarning as SparsityWarning

@@ -13,7 +13,13 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u
 
 
 class AsniError(Exception):
-    """The base class: its message says what was wrong, where, and what to do. The CLI prints it without a traceback."""
+    """The base class: its message says what was wrong, where, and what to do. The CLI prints it without a traceback.
+
+    >>> import asni, torch
+    >>> asni.summary(torch.nn.ReLU())
+    Traceback (most recent call last):
+    asni.errors.AsniError: ReLU has no parameters.
+    """
 
 
 class UsageError(AsniError):
@@ -33,11 +39,23 @@ class DamagedError(AsniError):
 
 
 class PackError(AsniError):
-    """A packed file cannot be written as requested, or cannot be read because it is damaged or not a packed file."""
+    """A packed file cannot be written as requested, or cannot be read because it is damaged or not a packed file.
+
+    >>> import asni
+    >>> asni.load(asni.__file__)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    asni.errors.PackError: ...
+    """
 
 
 class SparsityWarning(UserWarning):
-    """Something that would otherwise go wrong silently: a layer that dies, a target that is missed, lost masks."""
+    """Something that would otherwise go wrong silently: a layer that dies, a target that is missed, lost masks.
+
+    A program that must not go on can turn them into errors:
+
+    >>> import asni, warnings
+    >>> warnings.simplefilter("error", asni.SparsityWarning)
+    """
 
 
 def is_printable(text: str) -> bool:

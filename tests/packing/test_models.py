@@ -37,6 +37,21 @@ def test_an_amenable_file_of_a_model_holds_its_prunable_weights_alone(tmp_path: 
     assert list(read(tmp_path / "net.asni").tensors) == ["head.weight"]
 
 
+def test_what_was_packed_is_told_in_one_line_and_shown_in_a_notebook(tmp_path: Path) -> None:
+    model = nn.ModuleDict({"<img src=x>": nn.Linear(40, 20)})
+    with torch.no_grad():
+        next(model.parameters())[::2] = 0.0
+    inspection = asni.pack(model, tmp_path / "net.asni")
+    times = (800 + 20) * 4 / inspection.bytes
+    line = f"exact, {inspection.bytes:,} bytes, {times:.1f} times smaller than the dense tensors, 400 nonzero weights"
+    assert repr(inspection) == f"Inspection({line})"
+    page = inspection._repr_html_()
+    assert f"<p>Inspection({line})</p>" in page
+    assert "&lt;img src=x&gt;.weight</td>" in page
+    assert "50.0 %" in page
+    assert "<img" not in page
+
+
 def test_a_tied_model_is_stored_once(tmp_path: Path) -> None:
     model = Network()
     model.head.weight = model.words.weight

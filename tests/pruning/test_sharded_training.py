@@ -193,6 +193,7 @@ def one_process_may_look_at_a_pruner() -> None:
     model, optimizer, pruner = started(PRUNERS["ASNI"])
     if torch.distributed.get_rank() == 0:
         assert repr(pruner) == "ASNI(step 0/12, 0 % pruned, 132 alive)"
+        assert "0 % pruned" in pruner._repr_html_()
         assert pruner.sparsity == 0.0
     train(model, optimizer, range(STEPS))
     if torch.distributed.get_rank() == 0:

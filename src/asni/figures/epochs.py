@@ -1,17 +1,16 @@
 """Figures over epochs: the pruning schedule, and the accuracy and sparsity of runs."""
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from asni.errors import AsniError
 from asni.figures import style
+from asni.figures.naming import Runs, named
 from asni.pruning.schedules import Sigmoid
 from asni.runs import reading
 
@@ -35,17 +34,23 @@ def schedule(
     beta: float = 0.5,
     gamma: float | None = None,
     least: float = 0.0,
-    run: Path | None = None,
-) -> Figure:
+    run: str | Path | None = None,
+) -> style.Figure:
     """Draw sparsity over epochs for the paper's five values of gamma (Fig. 3), and the measured sparsity of `run`.
 
-    Every curve ends at the same `sparsity`. `gamma` is that of the run and drawn thick; the default is a tenth of the
-    epochs.
+    A curve is `p(e) = alpha * sigmoid((e - beta*E) / gamma)`, with alpha such that it ends at `sparsity`. `gamma` is
+    that of the run and drawn thick; the default is a tenth of the epochs E.
+
+    >>> from asni import figures
+    >>> figures.schedule(epochs=50, sparsity=0.97)
+    <Figure size 440x270 with 1 Axes>
+    >>> figures.schedule(epochs=3, sparsity=0.5, run="runs/digits-fc/seed-0/asni-1")
+    <Figure size 440x270 with 1 Axes>
     """
     own = epochs / 10 if gamma is None else gamma
     own_note = "E/10" if gamma is None else "this run's"
     with style.applied():
-        figure = Figure(figsize=(4.4, 2.7), layout="constrained")
+        figure = style.Figure(figsize=(4.4, 2.7), layout="constrained")
         axes = figure.subplots()
         for width, (colour, dashes) in _gamma_styles(epochs, own).items():
             planned = Sigmoid(sparsity, beta, width, least)
@@ -53,7 +58,7 @@ def schedule(
             label = f"$\\gamma$ = {width:.{2 if width < 10 else 3}g}" + (f" ({own_note})" if width == own else "")
             axes.plot(curve, color=colour, linestyle=dashes, linewidth=2 if width == own else 1.2, label=label)
         if run is not None:
-            _draw_measured(axes, run)
+            _draw_measured(axes, Path(run))
         axes.set(xlabel="epoch", ylabel="pruned weights (%)", xlim=(0, max(epochs - 1, 1)))
         axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
@@ -89,18 +94,27 @@ def _draw_measured(axes: Axes, run: Path) -> None:
     )
 
 
-def training(runs: Mapping[str, Path]) -> Figure:
-    """Draw test accuracy and sparsity over epochs for one or several runs, by name; a NaN is a gap in the line.
+def training(runs: Runs) -> style.Figure:
+    """Draw test accuracy and sparsity over epochs for one or several runs; a NaN is a gap in the line.
 
-    The accuracy axis is fitted to the epochs after the first tenth, so that small differences show.
+    `runs` is a run, a directory of runs such as the seed of an investigation, a list of runs, or a dict of names and
+    runs. The accuracy axis is fitted to the epochs after the first tenth, so that small differences show.
+
+    >>> from asni import figures
+    >>> figures.training("runs/digits-fc/seed-0")
+    <Figure size 690x370 with 2 Axes>
+    >>> figures.training({"pruned": "runs/digits-fc/seed-0/asni-1", "not pruned": "runs/digits-fc/seed-0/dense"})
+    <Figure size 690x370 with 2 Axes>
     """
-    if not runs:
+    measured = {name: reading.metrics(run) for name, run in named(runs).items()}
+    if not measured:
         raise AsniError("no runs to draw: `runs` is empty")
-    measured = {name: reading.metrics(run) for name, run in runs.items()}
     with style.applied():
-        figure = Figure(figsize=(style.PAGE_WIDTH, 3.7), layout="constrained")
+        figure = style.Figure(figsize=(style.PAGE_WIDTH, 3.7), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 1])
-        for number, ((name, columns), look) in enumerate(zip(measured.items(), style.looks(list(runs)), strict=True)):
+        for number, ((name, columns), look) in enumerate(
+            zip(measured.items(), style.looks(list(measured)), strict=True)
+        ):
             for axes, values in [(above, columns["accuracy"]), (below, 100 * columns["sparsity"])]:
                 axes.plot(
                     columns["epoch"],
@@ -108,7 +122,7 @@ def training(runs: Mapping[str, Path]) -> Figure:
                     color=look.colour,
                     linestyle=look.dashes,
                     marker=look.marker,
-                    markevery=_marks(values, 10, number / len(runs)),
+                    markevery=_marks(values, 10, number / len(measured)),
                     label=style.label(name),
                 )
         above.set_ylabel("test accuracy (%)")
@@ -118,7 +132,7 @@ def training(runs: Mapping[str, Path]) -> Figure:
             style.grid(axes)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         figure.align_ylabels()
-        figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=min(len(runs), 5))
+        figure.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=min(len(measured), 5))
     return figure
 
 

@@ -11,8 +11,14 @@ from asni.methods import FROM_ORIGINAL_VALUES, VARIANTS
 from asni.runs import reading
 
 
-def investigation(root: Path, out: Path) -> list[Path]:
-    """Draw the figures of the variants found under `root` into `out`, and return the files written."""
+def investigation(root: str | Path, out: str | Path) -> list[Path]:
+    """Draw the figures of the variants found under `root` into `out`, and return the files written.
+
+    >>> from asni import figures
+    >>> [path.name for path in figures.investigation("runs/digits-fc/seed-0", "figures") if path.suffix == ".png"]
+    ['training.png', 'network-distribution.png', 'schedule.png', 'layer-distributions.png', 'layer-sparsity.png']
+    """
+    root, out = Path(root), Path(out)
     runs = {variant: root / variant for variant in VARIANTS if (root / variant).is_dir()}
     if not runs:
         raise AsniError(f"{root} contains none of the runs {', '.join(VARIANTS)}; run `asni investigate` first")

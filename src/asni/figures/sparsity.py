@@ -5,7 +5,6 @@ from itertools import groupby
 from pathlib import Path
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from asni.figures import style
@@ -16,17 +15,21 @@ _STAGES = [style.SKY, style.VERMILLION, style.GREEN, style.PURPLE, style.ORANGE,
 _OPENS, _SKIP = "//////", "xxxxxx"
 
 
-def layer_sparsity(run: Path) -> Figure:
+def layer_sparsity(run: str | Path) -> style.Figure:
     """Draw the sparsity of each layer as bars (Fig. 5).
 
     In a ResNet the stages are coloured; the first convolution of each stage and the skip connections are hatched.
+
+    >>> from asni import figures
+    >>> figures.layer_sparsity("runs/digits-fc/seed-0/asni-1")
+    <Figure size 320x270 with 1 Axes>
     """
-    found = layers(*reading.masked_weights(run))
+    found = layers(*reading.masked_weights(Path(run)))
     placed = places([layer.name for layer in found])
     network = 1 - sum(layer.survivors for layer in found) / sum(layer.weights for layer in found)
     width = min(style.PAGE_WIDTH, 2.4 + 0.4 * len(found))
     with style.applied():
-        figure = Figure(figsize=(width, 2.7), layout="constrained")
+        figure = style.Figure(figsize=(width, 2.7), layout="constrained")
         axes = figure.subplots()
         axes.bar(
             range(1, len(found) + 1),
@@ -87,7 +90,7 @@ def _name_stages(axes: Axes, placed: Sequence[Place]) -> None:
             axes.text(middle, 1.02, f"stage {stage}", transform=at, ha="center", fontsize=7)
 
 
-def _explain_hatches(figure: Figure, axes: Axes, placed: Sequence[Place]) -> None:
+def _explain_hatches(figure: style.Figure, axes: Axes, placed: Sequence[Place]) -> None:
     handles = axes.get_legend_handles_labels()[0]
     kinds = [
         (_OPENS, "first of a stage", any(p.opens for p in placed)),

@@ -1,15 +1,16 @@
 """One style for all figures, readable in greyscale and for colour-blind readers, and reproducible files."""
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import matplotlib
+import matplotlib.figure
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from asni.files import write_atomically
 from asni.methods import title
@@ -41,6 +42,9 @@ _RC: dict[Any, Any] = {
     "svg.hashsalt": "asni",
     "svg.fonttype": "path",
 }
+
+_UNDATED: dict[str, dict[str, None]] = {"png": {"Software": None}, "svg": {"Date": None}}
+"""The formats of files, and what is left out of them so that the bytes depend on the figure alone."""
 
 
 @dataclass(frozen=True)
@@ -124,16 +128,32 @@ def grid(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
-def save(figure: Figure, path_without_suffix: Path) -> list[Path]:
-    """Write a figure as PNG and SVG, each atomically; the same figure gives the same bytes."""
-    return [
-        _write(figure, path_without_suffix, "png", {"Software": None}),
-        _write(figure, path_without_suffix, "svg", {"Date": None}),
-    ]
+class Figure(matplotlib.figure.Figure):
+    """A figure that a notebook shows, also where pyplot was not imported, which would keep every figure in memory."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        drawn = io.BytesIO()
+        _draw(self, drawn, "png")
+        width, height = (round(100 * inches) for inches in self.get_size_inches())
+        return drawn.getvalue(), {"width": width, "height": height}
 
 
-def _write(figure: Figure, stem: Path, kind: str, metadata: dict[str, None]) -> Path:
-    path = stem.with_name(f"{stem.name}.{kind}")
-    with applied():
-        write_atomically(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=200, metadata=metadata))
+def save(figure: matplotlib.figure.Figure, path_without_suffix: str | Path) -> list[Path]:
+    """Write a figure as PNG and SVG, each atomically; the same figure gives the same bytes.
+
+    >>> from asni import figures
+    >>> [path.name for path in figures.save(figures.schedule(epochs=50, sparsity=0.97), "schedule")]
+    ['schedule.png', 'schedule.svg']
+    """
+    stem = Path(path_without_suffix)
+    return [_write(figure, stem.with_name(f"{stem.name}.{kind}"), kind) for kind in _UNDATED]
+
+
+def _write(figure: matplotlib.figure.Figure, path: Path, kind: str) -> Path:
+    write_atomically(path, lambda temporary: _draw(figure, temporary, kind))
     return path
+
+
+def _draw(figure: matplotlib.figure.Figure, file: Path | IO[bytes], kind: str) -> None:
+    with applied():
+        figure.savefig(file, format=kind, dpi=200, metadata=_UNDATED[kind])

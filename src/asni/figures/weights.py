@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import StepPatch
 from matplotlib.transforms import Bbox
@@ -14,6 +13,7 @@ from matplotlib.transforms import Bbox
 from asni.errors import AsniError, unknown
 from asni.figures import style
 from asni.figures.distributions import Histogram, Layer, histogram, layers, surviving
+from asni.figures.naming import Runs, named
 from asni.runs import names, reading
 
 SHOWN = 0.995  # fraction of the weights; the few outliers would squeeze all others into the middle
@@ -21,17 +21,21 @@ _HALF_LABEL = 0.17  # inches: half the width of "-0.0012" in its font size
 _CAPTION = "Surviving weights of each layer. Lines and numbers: the means of its negative and of its positive weights."
 
 
-def layer_distributions(run: Path, only: Sequence[str] | None = None) -> Figure:
+def layer_distributions(run: str | Path, only: Sequence[str] | None = None) -> style.Figure:
     """Draw the surviving weights and the two centroids of each layer (Fig. 2 and the appendix), as small multiples.
 
     `only` selects layers by name.
+
+    >>> from asni import figures
+    >>> figures.layer_distributions("runs/digits-fc/seed-0/asni-1", only=["linear1"])
+    <Figure size 690x185 with 1 Axes>
     """
-    shown = _chosen(layers(*reading.masked_weights(run)), only)
+    shown = _chosen(layers(*reading.masked_weights(Path(run))), only)
     columns, panel_height = (6, 1.0) if len(shown) > 12 else (min(len(shown), 4), 1.6)
     panel_width = style.PAGE_WIDTH / columns
     height = 0.25 + panel_height * math.ceil(len(shown) / columns)
     with style.applied():
-        figure = Figure(figsize=(style.PAGE_WIDTH, height))
+        figure = style.Figure(figsize=(style.PAGE_WIDTH, height))
         # One set of axes for all panels, in inches: fifty separate ones would take seconds to draw.
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_axis_off()
@@ -90,21 +94,26 @@ def _for_drawing(counted: Histogram, reach: float, most_bins: int) -> Histogram:
     return counted.merged(width).within(math.ceil(reach / width) * width)
 
 
-def network_distribution(sets: Mapping[str, Path]) -> Figure:
-    """Draw the weights of the whole network, overlaid for several sets (Fig. 4).
+def network_distribution(runs: Runs) -> style.Figure:
+    """Draw the surviving weights of the whole network, overlaid for several runs (Fig. 4).
 
-    A set is a run directory, whose final surviving weights are drawn; for the set named "initial" they are the weights
-    at the start of its run. Each curve has area one, so that sparse and dense networks can be compared.
+    `runs` are given as to `training`. For a run that is named "initial", the weights at its start are drawn. Each curve
+    has area one, so that sparse and dense networks can be compared.
+
+    >>> from asni import figures
+    >>> run = "runs/digits-fc/seed-0/asni-1"
+    >>> figures.network_distribution({"initial": run, "asni-1": run})
+    <Figure size 460x280 with 1 Axes>
     """
-    if not sets:
-        raise AsniError("no networks to draw: `sets` is empty")
-    counted = {name: _network_histogram(name, run) for name, run in sets.items()}
+    counted = {name: _network_histogram(name, run) for name, run in named(runs).items()}
+    if not counted:
+        raise AsniError("no networks to draw: `runs` is empty")
     reach = max(each.reach(SHOWN) for each in counted.values())
     with style.applied():
-        figure = Figure(figsize=(4.6, 2.8), layout="constrained")
+        figure = style.Figure(figsize=(4.6, 2.8), layout="constrained")
         axes = figure.subplots()
         peaks = {}
-        for (name, each), look in zip(counted.items(), style.looks(list(sets)), strict=True):
+        for (name, each), look in zip(counted.items(), style.looks(list(counted)), strict=True):
             binned = _for_drawing(each, reach, most_bins=512)
             density = binned.counts / (max(each.total, 1) * binned.width)
             middles = binned.edges[:-1] + binned.width / 2

@@ -15,11 +15,12 @@ from asni.methods.asni import asni_1
 from asni.networks.initial import can_be_reset, reset_biases_and_norms
 from asni.pruning.finite import not_finite
 from asni.pruning.hold import Hold
+from asni.pruning.html import table
 from asni.pruning.layers import Layers, prunable, survey
 from asni.pruning.masks import Masks, checked_masks, nonzero_masks, renamed, require_fitting, weights_of
 from asni.pruning.messages import warn
 from asni.pruning.sharded import any_sharded
-from asni.pruning.tables import html_table, text_table
+from asni.pruning.tables import text_table
 from asni.runs import names
 
 if TYPE_CHECKING:
@@ -32,7 +33,17 @@ HEADINGS = ("layer", "c-", "c+", "alive")
 
 @dataclass(frozen=True, repr=False)
 class Amenable:
-    """The algorithm's output; `c_plus` and `c_minus` have no entry for a layer without weights of that sign."""
+    """What `amenable` returns: for each layer, the mean of its positive (`c_plus`) and negative weights (`c_minus`).
+
+    A layer without weights of a sign has no entry for it. `theta_hat` is the trained network, `theta_0` the one to
+    train again, and `mask` says which weights live.
+
+    >>> model = nn.Linear(4, 1)
+    >>> _ = model.weight.data.copy_(torch.tensor([[1.0, 3.0, 0.0, -0.5]]))
+    >>> numbers = amenable(model)
+    >>> numbers.c_plus, numbers.c_minus
+    ({'weight': 2.0}, {'weight': -0.5})
+    """
 
     theta_hat: dict[str, Tensor]
     theta_0: dict[str, Tensor]
@@ -52,7 +63,7 @@ class Amenable:
         return text_table(HEADINGS, self.rows)
 
     def _repr_html_(self) -> str:
-        return html_table(HEADINGS, self.rows)
+        return table(HEADINGS, self.rows)
 
 
 def _short(centroid: float | None) -> str:

@@ -104,6 +104,9 @@ class Continuous(Reparameterised):
         """The paper's beta: 1 in the first interval, 200 in the last one before the gates become hard."""
         return float(HOTTEST ** min(self.steps // self.every / max(self.searching - 1, 1), 1.0))
 
+    def planned(self, step: int) -> float:
+        return 0.0 if step < self.hard_from else 1 - self.keep / self._ending.weights
+
     def formula(self, name: str, weight: Tensor, score: Tensor) -> Tensor:
         return weight * torch.sigmoid(self.temperature * score) * self.scaling
 

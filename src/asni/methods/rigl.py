@@ -127,16 +127,18 @@ def start_masks(weights: Mapping[str, Tensor], counts: Mapping[str, int], seed: 
 
 
 class RigL(DropAndGrow):
-    """Grows the weights with the largest dense gradients (see `DropAndGrow` for the rest).
+    """Grows the weights with the largest dense gradients in place of those with the smallest magnitude.
+
+    Every `every` steps, up to the fraction `until` of the training, each layer replaces the fraction
+    `drop / 2 * (1 + cos(pi t / T_end))` of its living weights; see `DropAndGrow` for the rest.
 
     The updates at t = 0, 100, 200, ... replace the gradient step and count as step t, as in Algorithm 1 of the paper.
     The authors' program does not count them. rigl-torch counts t from 1.
 
     >>> model = nn.Linear(10, 10)
     >>> optimizer = torch.optim.Adam(model.parameters())
-    >>> pruner = RigL(model, optimizer, sparsity=0.9, epochs=5, steps_per_epoch=10)
-    >>> int((model.weight != 0).sum())
-    10
+    >>> RigL(model, optimizer, sparsity=0.9, epochs=5, steps_per_epoch=10)
+    RigL(step 0/50, 90 % pruned, 10 alive)
     """
 
     # The update replaces the step, so an update in every step would leave no step to train.
@@ -160,11 +162,19 @@ class RigL(DropAndGrow):
 
 
 class SET(DropAndGrow):
-    """Grows weights at random (see `DropAndGrow` for the rest).
+    """Grows weights at random in place of those with the smallest magnitude.
+
+    Every `every` steps, up to the fraction `until` of the training, each layer replaces the fraction
+    `drop / 2 * (1 + cos(pi t / T_end))` of its living weights; see `DropAndGrow` for the rest.
 
     SET (Mocanu et al. 2018, arXiv 1707.04780) in the form that Evci et al. compare with: an update follows a gradient
     step and ranks the weights after it. The updates follow the steps number 100, 200, ..., as those of Mocanu et al.
     follow the epochs; by default the program of Evci et al. updates after step 1 too.
+
+    >>> model = nn.Linear(10, 10)
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> SET(model, optimizer, sparsity=0.9, epochs=5, steps_per_epoch=10)
+    SET(step 0/50, 90 % pruned, 10 alive)
     """
 
     def after_step(self) -> None:

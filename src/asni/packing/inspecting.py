@@ -1,6 +1,7 @@
 """The content of a packed file, and how close its size is to the entropy limit."""
 
 from dataclasses import asdict, dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from asni.packing.byte_coding import information
 from asni.packing.dtypes import Tensor
 from asni.packing.layout import Entry
 from asni.packing.reading import Packed, read
+from asni.pruning.html import folded_if_long, paragraph, share, table
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Layer:
     error: dict[str, float] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection:
     """What `asni inspect` shows; see `inspect`."""
 
@@ -53,6 +55,26 @@ class Inspection:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    def __repr__(self) -> str:
+        smaller = f"{self.dense_bytes / self.bytes:.1f} times smaller than the dense tensors"
+        return f"Inspection({self.mode}, {self.bytes:,} bytes, {smaller}, {self.nonzeros:,} nonzero weights)"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [
+                layer.name,
+                "x".join(map(str, layer.shape)),
+                layer.stored,
+                f"{layer.nonzeros:,}",
+                share(layer.nonzeros, prod(layer.shape)),
+                f"{layer.mask_bytes:,}",
+                f"{layer.value_bytes:,}",
+            ]
+            for layer in self.layers
+        ]
+        shown = table(["layer", "shape", "stored", "nonzeros", "density", "mask bytes", "value bytes"], rows)
+        return paragraph(repr(self)) + folded_if_long(f"{len(rows)} layers", rows, shown)
+
 
 def inspect(path: str | Path, *, max_memory: int | None = None) -> Inspection:
     """Inspect a packed file: its layers, the bytes of each part, and `ratio`, its size relative to the entropy.
@@ -71,7 +93,7 @@ def inspect(path: str | Path, *, max_memory: int | None = None) -> Inspection:
     written = size - parts["about"] if packed.mode == "amenable" else parts["mask"]
     once = {entry.name for entry in packed.entries if entry.same is None}
     own = [layer for layer in layers if layer.name in once]
-    weights = sum(int(np.prod(layer.shape)) for layer in own)
+    weights = sum(prod(layer.shape) for layer in own)
     nonzeros = sum(layer.nonzeros for layer in own)
     recipe = packed.about.get("recipe", {})
     return Inspection(

@@ -98,9 +98,12 @@ class GradualMagnitude(Hold):
 
     def after_step(self) -> None:
         super().after_step()
-        done, between = divmod(self.steps, self.every)
-        if between == 0:
-            self.prune(self.schedule(done - 1, self.prunings))
+        if self.steps % self.every == 0:
+            self.prune(self.planned(self.steps))
+
+    def planned(self, step: int) -> float:
+        done = step // self.every
+        return self.schedule(done - 1, self.prunings) if done else 0.0
 
     @torch.no_grad()
     def finish(self) -> None:

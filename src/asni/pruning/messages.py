@@ -6,6 +6,7 @@ Silence the facts with `logging.getLogger("asni.pruning").setLevel("WARNING")`.
 import logging
 import sys
 import warnings
+from typing import TextIO
 
 import torch
 
@@ -19,7 +20,13 @@ class _UnlessConfigured(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.getLogger().handlers:
-            print(f"asni: {record.getMessage()}", file=sys.stderr)
+            print(f"asni: {record.getMessage()}", file=_stream(record))
+
+
+def _stream(record: logging.LogRecord) -> TextIO:
+    # A notebook shows all of stderr in the red of errors, and has no pipe that a fact on stdout could disturb.
+    in_notebook = type(sys.stderr).__module__ == "ipykernel.iostream"
+    return sys.stdout if in_notebook and record.levelno < logging.WARNING else sys.stderr
 
 
 logger.addHandler(_UnlessConfigured())

@@ -20,6 +20,7 @@ from asni.pruning.masks import Masks, count, nearly_empty, renamed, shape_of, we
 from asni.pruning.messages import say, warn
 from asni.pruning.optimizers import calls_parent_step, is_inner_step, only_makes_state, trained_count, unwrapped
 from asni.pruning.overview import overview
+from asni.pruning.pruner_html import pruner_html
 from asni.pruning.sharded import local, spread_like
 
 
@@ -28,6 +29,15 @@ class Pruner(ABC):
 
     It prunes `weights`, a subset of the optimiser's parameters, and does not touch the others. As a context manager, it
     calls `finish` at the end of the block.
+
+    >>> import asni
+    >>> model = nn.Linear(10, 10)
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> with asni.ASNI(model, optimizer, sparsity=0.9, epochs=5, steps_per_epoch=100) as pruner:
+    ...     isinstance(pruner, asni.Pruner), pruner.sparsity
+    (True, 0.0)
+    >>> pruner.alive, pruner.masks["weight"].sum()
+    (10, tensor(10))
     """
 
     def __init__(
@@ -72,6 +82,9 @@ class Pruner(ABC):
         pruned = percent(self._ending.weights, self.alive)
         return f"{type(self).__name__}({self.progress}, {pruned} pruned, {self.alive:,} alive)"
 
+    def _repr_html_(self) -> str:
+        return pruner_html(self)
+
     def __enter__(self) -> Self:
         return self
 
@@ -83,6 +96,10 @@ class Pruner(ABC):
     def progress(self) -> str:
         """How far the training is, as text for the repr."""
         return f"step {self.steps:,}" + ("" if self.length is None else f"/{self.length.steps:,}")
+
+    def planned(self, step: int) -> float | None:
+        """The sparsity that is planned after a step; None for a method without a schedule."""
+        return None
 
     @property
     def sparsity(self) -> float:

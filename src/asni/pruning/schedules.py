@@ -3,6 +3,13 @@
 A schedule returns the fraction of the prunable weights that is zero after epoch `epoch` (counted from 0) of `epochs`.
 The last pruning follows the second-to-last epoch, so that the network can recover in the last one; a one-epoch training
 is pruned after its only epoch. A pruner that prunes every n steps counts n steps as one epoch.
+
+>>> import asni
+>>> for schedule in (asni.schedules.Sigmoid(0.9), asni.schedules.Polynomial(0.9), asni.schedules.Step(0.9)):
+...     print([round(schedule(epoch, 20), 2) for epoch in range(0, 20, 4)])
+[0.01, 0.04, 0.25, 0.67, 0.87]
+[0.0, 0.48, 0.75, 0.87, 0.9]
+[0.0, 0.0, 0.0, 0.9, 0.9]
 """
 
 import math
@@ -11,11 +18,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from asni.errors import UsageError
+from asni.pruning.html import curve, paragraph
 
 Schedule = Callable[[int, int], float]
 
 LEAST_GAMMA, MOST_GAMMA = 1e-12, 1e12
 """Steeper than a step between two epochs and flatter than any training is long; beyond lie overflows."""
+
+EPOCHS_DRAWN = 100
+"""The length of the training for which a notebook draws a schedule."""
 
 
 def last_pruning(epochs: int) -> int:
@@ -36,8 +47,19 @@ def kept(prunable: int, sparsity: float) -> int:
     return round(prunable * (1 - sparsity))
 
 
+class Drawn:
+    """A schedule that a notebook shows as its curve."""
+
+    def __call__(self, epoch: int, epochs: int) -> float:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        fractions = [0.0, *(self(epoch, EPOCHS_DRAWN) for epoch in range(EPOCHS_DRAWN))]
+        return paragraph(repr(self)) + paragraph(curve(fractions, end=f"epoch {EPOCHS_DRAWN}"))
+
+
 @dataclass(frozen=True)
-class Sigmoid:
+class Sigmoid(Drawn):
     """ASNI's schedule, solved for alpha: `p(e) = alpha * sigmoid((e - beta*E) / gamma)` with `p(E-2) = final`.
 
     gamma defaults to E/10, as the paper advises. `least` is the rule of the authors' program: a pruning that would take
@@ -168,7 +190,7 @@ def _without_small_shares(curve: Sequence[float], least: float, prunable: int | 
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class Polynomial(Drawn):
     """Prunes fast at first: `p = final * (1 - (1 - x)^power)`, with x from 0 to 1 between `begin` and `end`.
 
     Power 3 is the cubic of Zhu and Gupta 2017, "To prune, or not to prune"; power 1 is linear.
@@ -195,7 +217,7 @@ class Polynomial:
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(Drawn):
     """Prunes once: 0 before the fraction `at` of the time until the last pruning, `final` from then on.
 
     >>> [Step(final=0.9)(epoch, 12) for epoch in (0, 4, 5, 11)]

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from itertools import compress
 from textwrap import fill
 
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 
 from asni.errors import AsniError
 from asni.pruning.gradual import checked_sparsity
+from asni.pruning.html import paragraph, table
 from asni.pruning.layers import Choice, Selector, plain, prunable, survey
 from asni.pruning.macs import Calls, InputSize, alive_macs, calls_of, macs
 from asni.pruning.masks import (
@@ -24,9 +24,11 @@ from asni.pruning.masks import (
 )
 from asni.pruning.overview import overview
 from asni.pruning.scores import Score, keep_highest, score_function
-from asni.pruning.tables import WIDTH, html_table, text_table
+from asni.pruning.tables import WIDTH, text_table
 
 HEADINGS = ("layer", "kind", "shape", "weights", "alive", "prunable", "MACs", "MACs alive")
+NAMES = 2
+"""How many of them are names, aligned to the left."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,12 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Summary:
-    """The table that `summary` returns; it prints itself, in a notebook too."""
+    """The table that `summary` returns; it prints itself, in a notebook too.
+
+    >>> found = summary(nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2)), sparsity=0.5)
+    >>> [(row.layer, row.weights) for row in found.rows], found.nearly_dead
+    ([('0.weight', 32), ('2.weight', 8), ('2 vectors', 6)], [])
+    """
 
     headline: str
     rows: tuple[Row, ...]
@@ -73,12 +80,11 @@ class Summary:
         ]
 
     def __repr__(self) -> str:
-        table = text_table(*self._table(), names=2)
-        return "\n".join([fill(self.headline, WIDTH), table, *(fill(note, WIDTH) for note in self.notes)])
+        lines = text_table(*self._table(), names=NAMES)
+        return "\n".join([fill(self.headline, WIDTH), lines, *(fill(note, WIDTH) for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<p>{escape(self.headline)}</p>{html_table(*self._table())}{notes}"
+        return "".join([paragraph(self.headline), table(*self._table(), names=NAMES), *map(paragraph, self.notes)])
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Headings and cells of the columns that say something."""

@@ -1,7 +1,6 @@
-"""Tables of text, for a terminal and for a notebook."""
+"""Tables of text, for a terminal."""
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 WIDTH = 120
 LEAST_NAME = 12
@@ -27,17 +26,6 @@ def text_table(headings: Sequence[str], rows: Iterable[Sequence[str]], names: in
         )
         for line in lines
     )
-
-
-def html_table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """The same table in a notebook.
-
-    >>> html_table(["layer"], [["<head>"]])
-    '<table><tr><th>layer</th></tr><tr><td>&lt;head&gt;</td></tr></table>'
-    """
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    lines = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in [head, *lines])}</table>"
 
 
 def _shortened(name: str, width: int) -> str:
