@@ -1,12 +1,12 @@
 """The progress of a study: a line for each run in progress, one when it is finished, and the time left for all runs."""
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
@@ -50,8 +50,8 @@ def _epoch_seconds(directory: Path) -> tuple[float, ...]:
         stat = (directory / names.METRICS).stat()
         stamp = stat.st_mtime_ns, stat.st_size
         if directory not in _READ or _READ[directory][0] != stamp:
-            seconds = reading.metrics(directory).get("seconds", np.array([]))
-            _READ[directory] = stamp, tuple(seconds[np.isfinite(seconds)].tolist())
+            seconds = map(float, reading.metrics(directory).get("seconds", ()))
+            _READ[directory] = stamp, tuple(filter(math.isfinite, seconds))
     except (OSError, AsniError):
         # Only for display: the training itself reports a damaged file.
         return ()
