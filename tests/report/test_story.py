@@ -60,6 +60,12 @@ def test_a_sparse_network_is_compared_with_the_dense_one_and_trains_again(tmp_pa
     assert shown["points against dense"] == ("\N{MINUS SIGN}0.30", "97.50 % instead of 97.80 %")
 
 
+def test_a_training_that_falls_short_says_where_it_ends(tmp_path: Path) -> None:
+    run(tmp_path, "asni-1", 97.5)
+    run(tmp_path, "asni-2", 60.0)
+    assert sentence(tmp_path) == "32 times fewer weights, 97.5 % accurate; trains again from 2 numbers to 60.0 %."
+
+
 def test_the_numbers_to_start_from_are_known_without_the_weights_too(tmp_path: Path) -> None:
     run(tmp_path, "asni-1")
     directory = run(tmp_path, "asni-2")

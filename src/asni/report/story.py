@@ -11,6 +11,8 @@ from asni.report.collecting import ShownRun
 from asni.report.marks import AT_CHANCE, DIVERGED, is_shortened, marks, own_epochs
 from asni.report.packed import packed_size
 
+_FAR = 1.0  # points by which ASNI-II may stay behind before the sentence says where it ends
+
 
 @dataclass(frozen=True)
 class _Row:
@@ -115,7 +117,8 @@ def _of_sparse(row: _Row, dense: _Row | None, again: _Row | None, *, packed: boo
     sentence = _sparse_sentence(row, difference)
     numbers = again and next((run.start_numbers for run in again.runs if run.start_numbers), None)
     if again and numbers and row.stage == "asni-1" and row.is_sound and not again.marked(AT_CHANCE):
-        sentence += f"; trains again from {numbers:,} numbers"
+        falls_short = row.accuracy - again.accuracy >= _FAR
+        sentence += f"; trains again from {numbers:,} numbers" + f" to {again.accuracy:.1f} %" * falls_short
         start = "two numbers for each pruned layer, the mask and the signs"
         about += f" {again.name}, which starts from {start}, reaches {again.accuracy:.2f} %."
     tiles = [_weights_tile(row), _accuracy_tile(row, dense, difference), *([_packed_tile(row)] if packed else [])]
