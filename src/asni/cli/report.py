@@ -87,7 +87,8 @@ def _open(address: str) -> None:
 
     try:
         opened = webbrowser.open(address)
-    except webbrowser.Error:
+    except (webbrowser.Error, ValueError):
+        # What the environment variable BROWSER holds is no command.
         opened = False
     if not opened:
         print(f"No browser could be opened. Open {address} yourself.", file=sys.stderr)

@@ -125,7 +125,7 @@ def _of_sparse(row: _Row, dense: _Row | None, again: _Row | None, *, packed: boo
 
 def _sparse_sentence(row: _Row, difference: _Difference | None) -> str:
     ratio = row.parameters / row.nonzeros if row.nonzeros else math.nan
-    fewer = f"{ratio:,.0f} times fewer weights" if ratio >= 10 else f"{ratio:.1f} times fewer weights"
+    times = f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}".removesuffix(".0")
     by = "" if row.stage == "asni-1" else f" with {row.name}"
     if not row.is_sound:
         bad, count = max(row.marked(DIVERGED), 1), len(row.runs)
@@ -134,7 +134,7 @@ def _sparse_sentence(row: _Row, difference: _Difference | None) -> str:
         return f"{row.name} is at chance: {row.accuracy:.1f} %"
     if not ratio >= 1.05:
         return f"{row.name}: {row.nonzeros:,.0f} weights, {difference or f'{row.accuracy:.1f} % accurate'}"
-    return f"{fewer}{by}, {difference or f'{row.accuracy:.1f} % accurate'}"
+    return f"{times} times fewer weights{by}, {difference or f'{row.accuracy:.1f} % accurate'}"
 
 
 def _of_unfinished(going: Sequence[ShownRun]) -> str:

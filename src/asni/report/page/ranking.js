@@ -12,7 +12,7 @@ function rankingView(group) {
   const [low, high] = rankedRange(rows);
   const at = (value) => 3 + (94 * (value - low)) / (high - low);
   const common = rows.map(marksOf).reduce((all, marks) => all.filter((mark) => marks.includes(mark)));
-  const dense = levels.find(({ accuracy }) => accuracy !== "NaN");
+  const dense = levels.find(({ accuracy }) => accuracy >= low && accuracy <= high);
   const options = { at, low, high, common, dense, isOneSize: haveOneSize(points), hues: rows.length <= MOST_HUES };
   return element(
     "div",
@@ -79,28 +79,24 @@ function rankedRow(row, { common, isOneSize, hues, ...scale }) {
 
 function rankedStrip(row, look, { at, low, high, dense }) {
   const parts = [drawing("line", { class: "grid", x1: "0", x2: "100%", y1: "50%", y2: "50%" })];
-  if (dense && dense.accuracy >= low && dense.accuracy <= high) {
+  if (dense) {
     const x = `${at(dense.accuracy)}%`;
     parts.push(drawing("line", { class: "dense", x1: x, x2: x, y1: "0", y2: "100%" }));
   }
-  if (row.accuracy === "NaN") return parts;
-  const inside = (value) => Math.min(high, Math.max(low, value));
-  const isBeyond = (value) => value !== inside(value);
-  const [from, to] = [row.accuracy - (row.spread ?? 0), row.accuracy + (row.spread ?? 0)];
-  if (inside(from) < inside(to)) {
-    const [x1, x2] = [inside(from), inside(to)].map((value) => `${at(value)}%`);
-    parts.push(drawing("line", { class: "series", colour: look.colour, x1, x2, y1: "50%", y2: "50%" }));
+  const { accuracy, spread } = row;
+  if (accuracy === "NaN") return parts;
+  if (accuracy < low || accuracy > high) return [...parts, ...offAxis(row, look, accuracy < low)];
+  const seeds = row.seeds > 1 ? row.runs.map((run) => run.accuracy) : [];
+  const ends = [accuracy - (spread ?? 0), accuracy + (spread ?? 0), ...seeds];
+  const { colour } = look;
+  const [x1, x2] = [Math.max(low, ends[0]), Math.min(high, ends[1])].map((value) => `${at(value)}%`);
+  parts.push(drawing("line", { class: "series", colour, x1, x2, y1: "50%", y2: "50%" }));
+  for (const value of seeds.filter((value) => value >= low && value <= high)) {
+    parts.push(drawing("circle", { class: "series seed", colour, r: 2.5, cx: `${at(value)}%`, cy: "50%" }));
   }
-  const seeds = row.seeds > 1 ? row.runs.map(({ accuracy }) => accuracy) : [];
-  for (const value of seeds.filter((value) => !isBeyond(value))) {
-    parts.push(drawing("circle", { class: "series seed", colour: look.colour, r: 2.5, cx: `${at(value)}%`, cy: "50%" }));
-  }
-  const beyond = [from, to, row.accuracy, ...seeds].filter(isBeyond);
-  if (beyond.some((value) => value < low)) parts.push(edgeArrow("2%", "M0 0l7 -5v10Z", look));
-  if (beyond.some((value) => value > high)) parts.push(edgeArrow("98%", "M0 0l-7 -5v10Z", look));
-  if (!isBeyond(row.accuracy)) parts.push(placed(`${at(row.accuracy)}%`, drawnMark(look, 0, 0)));
-  else parts.push(...offScale(row, row.accuracy < low));
-  return parts;
+  if (lowest(ends) < low) parts.push(edgeArrow(true, look));
+  if (highest(ends) > high) parts.push(edgeArrow(false, look));
+  return [...parts, placed(`${at(accuracy)}%`, drawnMark(look, 0, 0))];
 }
 
 /** A part that is drawn around 0, at a share of the width. */
@@ -108,14 +104,18 @@ function placed(x, part) {
   return drawing("svg", { x, y: "50%" }, part);
 }
 
-function edgeArrow(x, d, { colour }) {
-  return placed(x, drawing("path", { class: "series edge", colour, d }));
+/** Towards a value beyond the axis. */
+function edgeArrow(isLow, { colour }) {
+  const arrow = drawing("path", { class: "series edge", colour, d: isLow ? "M0 0l7 -5v10Z" : "M0 0l-7 -5v10Z" });
+  return placed(isLow ? "0%" : "100%", arrow);
 }
 
-function offScale({ accuracy }, isLow) {
-  const anchor = isLow ? "start" : "end";
-  const place = { x: isLow ? 14 : -14, y: 4, "text-anchor": anchor };
-  return [placed(isLow ? "2%" : "98%", drawing("text", place, `off the axis, at ${percent(accuracy)}`))];
+function offAxis({ accuracy, runs }, look, isLow) {
+  const seeds = runs.map((run) => run.accuracy);
+  const over = seeds.length > 1 ? `, seeds ${lowest(seeds).toFixed(1)} to ${highest(seeds).toFixed(1)} %` : "";
+  const place = isLow ? { x: 12, y: 4 } : { x: -12, y: 4, "text-anchor": "end" };
+  const text = drawing("text", place, `off the axis, at ${accuracy.toFixed(1)} %${over}`);
+  return [edgeArrow(isLow, look), placed(isLow ? "0%" : "100%", text)];
 }
 
 function rankedAxis({ at, low, high }) {

@@ -86,8 +86,19 @@ function sortedTable(label, columns, items) {
 
   fill(items);
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...headings)), body);
-  const region = { class: "scroll", tabindex: "0", role: "region", "aria-label": label, "data-key": label };
-  return element("div", region, table);
+  return scrolled(label, table);
+}
+
+/** A region as wide as its place; an edge is shaded if there is more of the table behind it. */
+function scrolled(label, table) {
+  const about = { class: "scroll", tabindex: "0", role: "region", "aria-label": label, "data-key": label };
+  const region = element("div", { ...about, onscroll: shade }, table);
+  function shade() {
+    const behind = region.scrollWidth - region.clientWidth - region.scrollLeft;
+    region.classList.toggle("more", behind > 1);
+  }
+  new ResizeObserver(shade).observe(region);
+  return region;
 }
 
 /** A card that is unfolded by its title. */
