@@ -9,7 +9,10 @@ function distributionView(group) {
     "networks",
     [...new Map(sets.map((set) => [stageOf(set), set.compared]))].map(([stage, compared]) => ({
       value: stage,
-      text: lookOf(stage).title,
+      text: markedName(
+        lookOf(stage).title,
+        group.runs.filter((run) => run.stage === stage),
+      ),
       off: !compared,
       line: lineKey(lookOf(stage)),
     })),

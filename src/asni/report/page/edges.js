@@ -34,9 +34,14 @@ function arrowsBelow(leaving, { left, right, bottom }) {
   });
 }
 
+/** An arrow at the lowest point of each stretch below the axis, or at its end if it does not come back. */
 function arrowsOfLines(lines, axisStart, x, area) {
-  const leaving = lines.flatMap((line) =>
-    stretchesBelow(line, axisStart).map(({ at, least }) => ({ x: x(at), value: least, look: line.look })),
+  const leaving = lines.flatMap(({ look, ...line }) =>
+    stretchesBelow(line, axisStart).map(({ at, least, last }) =>
+      last === line.x.length - 1
+        ? { x: x(line.x[last]), value: line.y[last] ?? least, look }
+        : { x: x(at), value: least, look },
+    ),
   );
   return arrowsBelow(leaving, area);
 }

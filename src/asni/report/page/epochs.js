@@ -126,7 +126,8 @@ function epochValues(lines, epoch, { bySeed }) {
 }
 
 function seedValues({ seeds = [] }, epoch) {
-  return seeds.length > 1 ? seeds.map((seed) => `seed ${seed.seed}: ${valueAt(seed, epoch)}`).join(", ") : "";
+  const short = (seed) => `${seed.seed}:\u00a0${valueAt(seed, epoch).replace(" %", "")}`;
+  return seeds.length > 1 ? seeds.map(short).join(" · ") : "";
 }
 
 function fewerSeeds({ seeds = [] }, epoch) {
