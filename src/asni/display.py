@@ -74,13 +74,17 @@ class Counter:
 def duration(seconds: float) -> str:
     """A time in words.
 
-    >>> duration(42), duration(300), duration(5000)
-    ('42 s', '5 min', '1 h 23 min')
+    >>> duration(42), duration(300), duration(5000), duration(200_000), duration(4e8)
+    ('42 s', '5 min', '1 h 23 min', '2 d 8 h', '4,630 d')
     """
-    if seconds < 59.5:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min"
+    minutes, hours = round(seconds / 60), round(seconds / 3600)
+    if hours >= 240:
+        return f"{round(hours / 24):,} d"
+    if hours >= 24:
+        return f"{hours // 24} d {hours % 24} h"
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min" if seconds >= 59.5 else f"{seconds:.0f} s"
 
 
 def time_left(seconds: float | None, *, at_least: bool = False) -> str:

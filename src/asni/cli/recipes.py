@@ -10,6 +10,7 @@ from asni.cli.curve import curve
 from asni.cli.grouping import with_options
 from asni.cli.options import AsJson, Changes, RecipeName
 from asni.cli.output import has_glyphs, print_json, print_table, say, terminal_width
+from asni.display import duration
 from asni.methods import METHODS, TASK_TITLES, VARIANTS
 from asni.recipes import SIZES, Recipe, load
 from asni.recipes.own_code import is_code
@@ -161,19 +162,3 @@ def _some(schedule: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The first epoch, every tenth and the last; of a very long training, fewer."""
     every = EVERY * -(-len(schedule) // (EVERY * MOST_ROWS))
     return [at for at in schedule if at["epoch"] == 0 or (at["epoch"] + 1) % every == 0 or at is schedule[-1]]
-
-
-def duration(seconds: float) -> str:
-    """A time as a person says it.
-
-    >>> duration(0.4), duration(42), duration(185), duration(7800), duration(200_000), duration(4e8)
-    ('1 s', '42 s', '3 min', '2 h 10 min', '2 d 8 h', '4,630 d')
-    """
-    minutes, hours = round(seconds / 60), round(seconds / 3600)
-    if hours >= 240:
-        return f"{round(hours / 24):,} d"
-    if hours >= 24:
-        return f"{hours // 24} d {hours % 24} h"
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min" if seconds >= 60 else f"{max(round(seconds), 1)} s"
