@@ -1,19 +1,14 @@
 """The notebook of the docs runs, and shows what it showed when it was written."""
 
 import re
+from pathlib import Path
 
-import pytest
 from nbformat import NotebookNode
 
 from tests.notebook import executed, stored
 
 MEASURED = "measured"
 """The tag of cells whose numbers differ between machines."""
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> NotebookNode:
-    return executed(tmp_path_factory.mktemp("notebook"))
 
 
 def outputs(cell: NotebookNode) -> list[dict[str, str]]:
@@ -28,13 +23,11 @@ def outputs(cell: NotebookNode) -> list[dict[str, str]]:
     return found
 
 
-def test_it_shows_what_it_showed_when_it_was_written(run: NotebookNode) -> None:
-    for now, then in zip(run.cells, stored().cells, strict=True):
+def test_it_shows_what_it_showed_when_it_was_written(tmp_path: Path) -> None:
+    cells = executed(tmp_path).cells
+    for now, then in zip(cells, stored().cells, strict=True):
         assert outputs(now) == outputs(then), now.source
-
-
-def test_its_networks_end_as_sparse_as_asked_and_about_as_accurate(run: NotebookNode) -> None:
-    text = "".join(output.get("text", "") for cell in run.cells for output in cell.get("outputs", []))
+    text = "".join(output.get("text", "") for cell in cells for output in cell.get("outputs", []))
     found = re.findall(r"([\d,]+) weights, test accuracy ([\d.]+)%", text)
     assert [weights for weights, _ in found] == ["50,200", "2,510", "2,510"]
     assert all(float(accuracy) > 88 for _, accuracy in found)
