@@ -8,12 +8,12 @@ from asni import report
 # The report calls `show` at the end of its script; of two functions with one name, the second one counts.
 SHOW_SCHEDULE = """
 function show({ groups }) {
-  document.body.append(scheduleView(groups[0], "schedule"));
+  document.getElementById("report").append(scheduleView(groups[0], "schedule"));
 }
 """
 STYLE = """
 body { background: none; }
-#report { display: none; }
+main { padding: 0; }
 .card { margin: 0; }
 .pair { grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr)); }
 """
