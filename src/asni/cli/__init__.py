@@ -4,6 +4,7 @@ Results go to standard output, progress and errors to standard error. Exit statu
 130 stopped by Ctrl-C. An `AsniError` is printed without a traceback; a traceback is a bug.
 """
 
+import io
 import logging
 import os
 import platform
@@ -60,6 +61,9 @@ def main() -> None:
     """Run a command; user errors print a message and set the exit status, without a traceback."""
     # What a pruner tells the user of a loop, the command line tells in its own way: a stopped run resumes.
     logging.getLogger("asni.pruning").setLevel(logging.ERROR)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # As standard error does: a name that a terminal cannot show is no reason to fail.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         sys.exit(app(prog_name="asni", standalone_mode=False))
     except WrongUsage as error:
