@@ -4,6 +4,7 @@ Results go to standard output, progress and errors to standard error. Exit statu
 130 stopped by Ctrl-C. An `AsniError` is printed without a traceback; a traceback is a bug.
 """
 
+import io
 import logging
 import os
 import platform
@@ -63,6 +64,9 @@ def main() -> None:
     logging.getLogger("asni.pruning").setLevel(logging.ERROR)
     # Process 0 shows for all what is going on.
     on_stderr().console.quiet = rank() > 0
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # As standard error does: a name that a terminal cannot show is no reason to fail.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         sys.exit(app(prog_name="asni", standalone_mode=False))
     except WrongUsage as error:
