@@ -31,7 +31,7 @@ app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    epilog=block("Start here", ["asni investigate digits-fc", "asni report runs"]),
+    epilog=block("Start here", ["asni investigate digits-fc", "asni report runs --open"]),
 )
 for _panel, _commands in PANELS.items():
     for _command in _commands:
