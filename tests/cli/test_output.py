@@ -1,10 +1,15 @@
-"""What a file holds cannot take over the terminal that it is shown on."""
+"""A table fits the terminal that it is shown on, and what a file holds cannot take that over."""
+
+import io
+import re
+import sys
 
 import pytest
 
 from asni.cli.output import print_table
 from asni.errors import printable
 from asni.studies.tables import Column, Table
+from tests.cli.calling import Terminal
 
 
 @pytest.mark.parametrize(
@@ -33,3 +38,31 @@ def test_a_name_in_a_table_is_one_line_without_escape_sequences(capsys: pytest.C
         "layer              size",
         r"a\nfake  1\x1b[2J     2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (31, ["layer           min  max   size", "encoder.weight   -1    1  2,048"]),
+        (
+            30,
+            ["layer            size", "encoder.weight  2,048", "not shown at 30 columns: min,", "max; --json has all"],
+        ),
+        (19, ["layer          size", "encode…eight  2,048", "not shown at 19", "columns: min, max;", "--json has all"]),
+    ],
+)
+def test_equally_expendable_columns_go_together_and_then_names_are_shortened(
+    monkeypatch: pytest.MonkeyPatch, width: int, shown: list[str]
+) -> None:
+    columns = [
+        Column("layer", "layer", str, is_name=True),
+        *(Column(key, key, expendable=1) for key in ("min", "max")),
+        Column("size", "size"),
+    ]
+    screen = io.BytesIO()
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal(screen, encoding="utf-8"))
+    print_table(Table([{"layer": "encoder.weight", "min": -1, "max": 1, "size": 2048}], columns))
+    terminal.flush()
+    assert re.sub(r"\x1b\[\d+m", "", screen.getvalue().decode()).splitlines() == shown

@@ -50,14 +50,14 @@ def between(low: int, high: int) -> Callable[[int | None], int | None]:
 def a_directory(path: Path | None) -> Path | None:
     """Refuse a file where the command makes a directory."""
     if path is not None and path.exists() and not path.is_dir():
-        raise typer.BadParameter(f"{shown(path)} is a file, and this command writes a directory. Choose another path.")
+        raise UsageError(f"--out: {shown(path)} is a file, and this command writes a directory. Choose another path.")
     return path
 
 
 def a_file(path: Path | None) -> Path | None:
     """Refuse a directory where the command writes a file."""
     if path is not None and path.is_dir():
-        raise typer.BadParameter(f"{shown(path)} is a directory, and this command writes a file. Name a file in it.")
+        raise UsageError(f"--out: {shown(path)} is a directory, and this command writes a file. Name a file in it.")
     return path
 
 

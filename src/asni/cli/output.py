@@ -87,13 +87,16 @@ def one_line(value: object) -> str:
 
 
 def _columns_that_fit(columns: Sequence[Column], cells: list[list[str]], width: int) -> list[int]:
-    """The places of the columns that are left when the most expendable ones are dropped until the others fit."""
+    """The places of the columns that are left when the most expendable ones are dropped until the others fit.
+
+    Columns that are equally expendable go together.
+    """
     widths = _widths([[column.heading for column in columns], *cells])
     shown = list(range(len(columns)))
-    for place in sorted(shown, key=lambda place: -columns[place].expendable):
-        if _total([widths[each] for each in shown]) <= width or not columns[place].expendable:
+    for rank in sorted({column.expendable for column in columns} - {0}, reverse=True):
+        if _total([widths[place] for place in shown]) <= width:
             break
-        shown.remove(place)
+        shown = [place for place in shown if columns[place].expendable != rank]
     return shown
 
 

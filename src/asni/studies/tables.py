@@ -42,7 +42,7 @@ def signed(value: float | None) -> str:
 class Column:
     """The key of a value, its heading and its format; names are left-aligned, numbers right-aligned.
 
-    On a narrow terminal, the column with the highest `expendable` is left out first; 0 is never left out.
+    On a narrow terminal, columns with the highest `expendable` are left out first; 0 is never left out.
     """
 
     key: str
