@@ -1,7 +1,7 @@
 """Complete run directories, written by hand: small, but with every file that a training writes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,22 +32,24 @@ def make_run(
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
     accuracy: float = 91.5,
+    accuracies: Sequence[float] | None = None,
     result: Mapping[str, Any] | None = None,
     weights: Weights | None = None,
     initial: Weights | None = None,
 ) -> Path:
     """A run of six epochs that ends with 3 of 8 weights and 2 parameters that are never pruned.
 
+    With `accuracies` it has as many epochs as these, and the last is its result.
     The mask of other `weights` keeps the nonzero ones; without `initial` there is no file of initial weights.
     """
     directory.mkdir(parents=True)
     request = {"recipe": (asked or recipe()).model_dump(), "stage": stage, "seed": seed, "precision": "fp32"}
     write(directory / "request.json", {**request, "method": method or stage, "settings": settings or {}})
     write(directory / "environment.json", {"asni": version("asni"), "python": "3.11.7", "cuda": None})
-    pruned = [0, 1, 3, 4, 5, 5]
+    pruned = [0, 1, 3, 4, 5]
     rows = [
-        {"epoch": epoch, "loss": 1.0, "accuracy": accuracy - 5 + epoch, "seconds": 0.5, **_sizes(count)}
-        for epoch, count in enumerate(pruned)
+        {"epoch": epoch, "loss": 1.0, "accuracy": each, "seconds": 0.5, **_sizes(pruned[min(epoch, 4)])}
+        for epoch, each in enumerate(accuracies or [accuracy - 5 + epoch for epoch in range(6)])
     ]
     (directory / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     weights = {"first.weight": WEIGHT} if weights is None else weights
@@ -61,7 +63,7 @@ def make_run(
         "seed": seed,
         "epochs": len(rows),
         "steps": 60,
-        "accuracy": accuracy,
+        "accuracy": rows[-1]["accuracy"] if accuracies else accuracy,
         "seconds": 2.0,
     }
     write(directory / "result.json", {**made, **_sizes(5), **(result or {})})

@@ -108,6 +108,31 @@ def test_no_method_looks_like_the_initial_network(tmp_path: Path) -> None:
     assert all(drawn.count(look) == 1 for look in drawn)
 
 
+def test_seven_methods_have_a_hue_each_whatever_trainings_lead_to_them(tmp_path: Path) -> None:
+    stages = ["dense", "asni-1", "asni-2", "original", "lottery", "rigl", "snip"]
+    for stage in [*stages, "lottery-round-2", "lottery-round-3"]:
+        make_run(tmp_path / stage, stage=stage, method=stage.split("-round")[0])
+    (group,) = data_of(page(collect(tmp_path)))["groups"]
+    assert len({group["stages"][stage]["colour"] for stage in stages}) == 7
+
+
+def test_a_network_whose_loss_is_nan_has_no_accuracy(tmp_path: Path) -> None:
+    metrics = make_run(tmp_path / "run") / "metrics.jsonl"
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    metrics.write_text(
+        "".join(f"{json.dumps({**row, 'loss': math.nan if row['epoch'] > 3 else 1.0})}\n" for row in rows)
+    )
+    seal(tmp_path / "run")
+    (group,) = data_of(page(collect(tmp_path)))["groups"]
+    assert group["runs"][0]["curves"]["accuracy"] == [86.5, 87.5, 88.5, 89.5, None, None]
+
+
+def test_no_script_replaces_what_another_defines(tmp_path: Path) -> None:
+    make_run(tmp_path / "run")
+    names = re.findall(r"^(?:function|const|let) (\w+)", page(collect(tmp_path)), re.MULTILINE)
+    assert len(names) == len(set(names)) > 100
+
+
 def test_the_papers_number_stands_beside_its_own_variant(tmp_path: Path) -> None:
     for stage in ("dense", "asni-1", "asni-2", "original", "snip"):
         make_run(tmp_path / stage, asked=load("mnist-fc"), stage=stage)

@@ -229,6 +229,6 @@ function dotKey() {
 /** Switches of many lines are folded: their names are also in the chart or in its values. */
 function folded(view, count, what) {
   if (count <= MOST_HUES) return view;
-  const summary = element("summary", { class: "quiet", "data-key": `${view.dataset.key}-folded` }, `choose from ${count} ${what}`);
-  return element("details", { class: "folded" }, summary, view);
+  const key = { class: "quiet", "data-key": `${view.dataset.key}-folded` };
+  return element("details", { class: "folded" }, element("summary", key, `choose from ${count} ${what}`), view);
 }

@@ -36,8 +36,9 @@ function distributionView(group) {
         outside: 100 * (1 - set.counts.reduce((sum, count) => sum + count, 0) / set.weights),
       })),
   );
-  const title = "Weights of the whole network (% of surviving weights per bin)";
-  return pickCard(markedTitle(title, group.runs), labelled("seed", seedChooser), chart.place, folded(stages.view, new Set(sets.map(stageOf)).size, "networks"), note);
+  const title = markedTitle("Weights of the whole network (% of surviving weights per bin)", group.runs);
+  const networks = folded(stages.view, new Set(sets.map(stageOf)).size, "networks");
+  return pickCard(title, labelled("seed", seedChooser), chart.place, networks, note);
 }
 
 /** `series()` returns the lines to draw: [{name, look, counts, y, outside}], with one value per bin. */

@@ -49,15 +49,13 @@ function arrowsOfLines(lines, axisStart, x, area) {
 /** What is below the axis: first epochs, whole lines, and dips. */
 function notesBelow(lines, axisStart) {
   const cut = lines.flatMap((line) => stretchesBelow(line, axisStart).map((stretch) => ({ ...stretch, line })));
-  const isWhole = ({ line, first, last }) => line.y.every((y, index) => y === null || (first <= index && index <= last));
-  const least = (stretches) => stretches.reduce((a, b) => (b.least < a.least ? b : a));
-  const whole = cut.filter(isWhole);
+  const isWhole = ({ line, first, last }) => line.y.every((y, at) => y === null || (first <= at && at <= last));
   const starts = cut.filter((each) => !isWhole(each) && each.first === 0);
   const dips = cut.filter((each) => !isWhole(each) && each.first > 0);
-  const named = ({ line, least: value }) => `${line.name} (${percent(value)})`;
+  const named = (word) => (each) => `${each.line.name}, ${word} ${percent(each.least)}`;
   return [
-    ...(starts.length ? [`First epochs below the axis: from ${percent(least(starts).least)}.`] : []),
-    ...(whole.length ? [`Below the axis: ${whole.map(named).join(", ")}.`] : []),
-    ...(dips.length ? [`Dips below the axis: ${dips.map(named).join(", ")}.`] : []),
-  ];
+    starts.length && `First epochs below the axis: from ${percent(lowest(starts.map(({ least }) => least)))}.`,
+    cut.some(isWhole) && `Below the axis: ${cut.filter(isWhole).map(named("from")).join("; ")}.`,
+    dips.length && `Dips below the axis: ${dips.map(named("to")).join("; ")}.`,
+  ].filter(Boolean);
 }

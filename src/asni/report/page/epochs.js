@@ -3,8 +3,8 @@
 let madeCharts = 0;
 
 /**
- * Lines over the epochs up to `last`. `series()` returns the lines to draw: [{name, look, x, y}], with `low`, `high` and
- * `seeds` as of `meanLines`, or with `dots` in place of a line. `seen(lines, range)` is called when they are drawn.
+ * Lines over the epochs up to `last`. `series()` returns the lines to draw: [{name, look, x, y}], with `low`, `high`
+ * and `seeds` as of `meanLines`, or with `dots` in place of a line. `seen(lines, range)` is called when they are drawn.
  */
 function epochChart({ label, last, range, series, bySeed = () => false, seen = () => {} }) {
   const id = `others-${++madeCharts}`;
@@ -53,12 +53,9 @@ function measuredEpochs(lines, last) {
 /** The band, the single seeds if they are asked for, and the mean in front of them. */
 function bandAndLine(line, x, y, { bySeed }) {
   const { look, seeds = [] } = line;
-  const several = seeds.length > 1;
-  const parts = several ? [drawing("path", { class: "series band", colour: look.colour, d: bandPath(line, x, y) })] : [];
-  if (several && bySeed) {
-    for (const seed of seeds)
-      parts.push(drawing("path", { class: "series single", colour: look.colour, d: linePath(seed.x, seed.y, x, y) }));
-  }
+  const path = (kind, d) => drawing("path", { class: `series ${kind}`, colour: look.colour, d });
+  const parts = seeds.length > 1 ? [path("band", bandPath(line, x, y))] : [];
+  if (seeds.length > 1 && bySeed) parts.push(...seeds.map((seed) => path("single", linePath(seed.x, seed.y, x, y))));
   parts.push(drawnLine(line, x, y));
   return line.faint ? [drawing("g", { class: "faint" }, ...parts)] : parts;
 }

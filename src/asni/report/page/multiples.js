@@ -17,7 +17,7 @@ function multiples(width, dashed, view) {
     left: PANEL.left + (index % columns) * (side + PANEL.gap),
     top: title + Math.floor(index / columns) * (title + tall + PANEL.below),
   });
-  const others = drawing("path", { id, class: "others", d: lines.map((line) => linePath(line.x, line.y, x, y)).join("") });
+  const all = lines.map((line) => linePath(line.x, line.y, x, y)).join("");
   const panels = lines.map((line, index) => {
     const labels = { left: index % columns === 0, below: index + columns >= lines.length };
     const shared = clipped(area, [drawing("use", { href: `#${id}` }), ...bandAndLine(line, x, y, view)]);
@@ -27,7 +27,7 @@ function multiples(width, dashed, view) {
   const epochs = measuredEpochs(lines, last);
   return {
     height: corner(lines.length - 1).top + tall + MARGIN.bottom,
-    parts: [drawing("defs", {}, others), ...panels],
+    parts: [drawing("defs", {}, drawing("path", { id, class: "others", d: all })), ...panels],
     stops: {
       count: epochs.length,
       nearest: (px) => {

@@ -67,7 +67,7 @@ function isMain({ stages }, stage) {
   return stages[stage].last || !Object.values(stages).some(({ last }) => last);
 }
 
-/** Switches for the methods, for their intermediate trainings, and for what is shown of them; `keys` are the samples. */
+/** Switches for methods, for intermediate trainings, and for what is shown of them; `keys` are the samples of lines. */
 function trainingSwitches(group, redraw) {
   const stages = Object.keys(group.stages);
   const keys = Object.fromEntries(stages.map((stage) => [stage, lineKey(group.stages[stage])]));
