@@ -12,9 +12,10 @@ from tests.drawing import drawn_lines
 ENTRY = {"epoch": 1, "loss": 0.2417, "accuracy": 92.26, "nonzeros": 2920}
 
 
-def trained(width: int, *, terminal: bool = True) -> io.StringIO:
+def trained(width: int, *, terminal: bool = True, term: str = "xterm") -> io.StringIO:
     text = io.StringIO()
-    progress = Progress(Console(file=text, force_terminal=terminal, width=width), about="seed 1 ")
+    console = Console(file=text, force_terminal=terminal, width=width, _environ={"TERM": term})
+    progress = Progress(console, about="seed 1 ")
     with progress.training("asni-1", 4, 40, 0) as bar:
         for _ in range(20):
             bar.step()
@@ -31,8 +32,10 @@ def test_a_row_has_what_fits_and_always_the_stage_the_percentage_and_the_time_le
     assert last == "seed 1 asni-1  accuracy 92.26  nonzeros 2,920  in 0 s"
 
 
-def test_a_log_has_plain_lines() -> None:
-    assert trained(40, terminal=False).getvalue() == "asni-1: epoch 2/4  loss 0.2417  accuracy 92.26  nonzeros 2,920\n"
+@pytest.mark.parametrize(("terminal", "term"), [(False, "xterm"), (True, "dumb")])
+def test_a_log_and_a_terminal_that_cannot_redraw_have_plain_lines(terminal: bool, term: str) -> None:
+    text = trained(40, terminal=terminal, term=term)
+    assert text.getvalue() == "asni-1: epoch 2/4  loss 0.2417  accuracy 92.26  nonzeros 2,920\n"
 
 
 def test_ctrl_c_leaves_nothing_of_the_row() -> None:
