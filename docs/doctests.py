@@ -8,7 +8,7 @@ import griffe
 EXAMPLE = re.compile(r"(?m)^>>> (?:.+\n?)+")
 
 
-class Doctests(griffe.Extension):  # type: ignore[misc]  # griffe decides at run time
+class Doctests(griffe.Extension):
     """Puts each example of a docstring between fences."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
