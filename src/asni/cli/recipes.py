@@ -4,13 +4,12 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from asni.cli.curve import curve
 from asni.cli.grouping import with_options
 from asni.cli.options import AsJson, Changes, RecipeName
 from asni.cli.output import has_glyphs, print_json, print_table, say, terminal_width
-from asni.display import duration
+from asni.display import duration, on_stderr
 from asni.methods import METHODS, TASK_TITLES, VARIANTS
 from asni.recipes import SIZES, Recipe, load
 from asni.recipes.own_code import is_code
@@ -108,7 +107,7 @@ def plan(
 def _timed(recipe: Recipe) -> dict[str, float]:
     from asni.studies.timing import seconds
 
-    with Console(stderr=True).status("Timing a few steps"):
+    with on_stderr().status("Timing a few steps"):
         return seconds(recipe)
 
 
