@@ -31,7 +31,9 @@ def _copy(source: Path, target: Path) -> None:
     if source.is_dir():
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("seed-*", "__pycache__"))
     else:
-        target.write_text(source.read_text(encoding="utf-8").replace("](docs/", "]("), encoding="utf-8")
+        target.write_text(
+            source.read_text(encoding="utf-8").replace("](docs/", "](").replace(".ipynb)", ".md)"), encoding="utf-8"
+        )
 
 
 def _convert(notebook: Path, folder: Path) -> None:

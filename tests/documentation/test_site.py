@@ -84,12 +84,29 @@ def accuracy(runs: list[dict[str, float]]) -> str:
     return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
 
 
-@pytest.mark.parametrize("page", ["index.md", "reproduce.md"])
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/reproduce.md", "README.md"])
 def test_the_reproduced_accuracies_are_those_of_the_results(page: str) -> None:
     rows = json.loads((REPOSITORY / "results" / "mnist-fc" / "reproduce.json").read_text())
-    text = (DOCS / page).read_text()
+    text = (REPOSITORY / page).read_text()
     for row in rows:
-        if row["variant"] != "original" or page == "reproduce.md":
-            assert f"{row['accuracy']:.2f}" in text
-        if page == "reproduce.md":
-            assert f"{row['accuracy']:.2f} ± {row['spread']:.2f}" in text
+        spread = "" if page == "docs/index.md" else f" ± {row['spread']:.2f}"
+        if spread or row["variant"] != "original":
+            assert f"{row['accuracy']:.2f}{spread}" in text
+
+
+def test_the_other_numbers_of_the_readme_are_those_of_the_results() -> None:
+    text = (REPOSITORY / "README.md").read_text()
+    measured = by_method("mnist-fc")
+    assert f"[{len(measured)} methods]" in text
+    for method, name in {"gmp": "GMP", "rigl": "RigL", "asni-1": "ASNI-I", "snip": "SNIP"}.items():
+        assert f"{name} {mean(run['accuracy'] for run in measured[method]):.2f} %" in text
+    sizes = json.loads((REPOSITORY / "results" / "packing" / "mnist-fc.json").read_text())
+    exact, amenable = sizes["exact"], sizes["amenable"]
+    assert (
+        f"{exact['dense_bytes']:,} → {exact['bytes']:,} bytes, bit for bit; {amenable['bytes']:,} to train again"
+        in text
+    )
+    assert f"a file {exact['dense_bytes'] / exact['bytes']:.0f} times smaller" in text
+    attack = json.loads((REPOSITORY / "results" / "reliability" / "attack.json").read_text())
+    kills = attack["attacks"]["kills"]["outcomes"]
+    assert f"{kills['kills']} kills, {kills['identical']} trainings, studies and downloads" in text
