@@ -1,5 +1,6 @@
 """Calling the command line inside the test's own process."""
 
+import io
 import logging
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,13 @@ class Answer:
     status: int
     out: str
     err: str
+
+
+class Terminal(io.TextIOWrapper):
+    """What is written to it counts as shown on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 class Command:
@@ -36,3 +44,17 @@ class Command:
             logger.setLevel(level)
         captured = self._capture.readouterr()
         return Answer(status, captured.out, captured.err)
+
+    def on_terminal(self, width: int, *arguments: str, encoding: str = "utf-8", no_color: bool = False) -> Answer:
+        """The same where standard output is a terminal of so many columns."""
+        shown = io.BytesIO()
+        with self._patch.context() as patch:
+            patch.setenv("COLUMNS", str(width))
+            patch.setenv("TERM", "xterm-256color")
+            patch.delenv("NO_COLOR", raising=False)
+            if no_color:
+                patch.setenv("NO_COLOR", "1")
+            patch.setattr(sys, "stdout", terminal := Terminal(shown, encoding=encoding))
+            answer = self(*arguments)
+            terminal.flush()
+        return Answer(answer.status, shown.getvalue().decode(encoding), answer.err)

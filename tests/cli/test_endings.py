@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from asni import datasets
 from asni.cli.endings import beside_paper, best, end
 from tests.cli.calling import Answer, Command
 
@@ -73,3 +74,11 @@ def test_a_reproduction_ends_with_the_best_variant_beside_the_paper() -> None:
     short = [row("asni-1", 50.0, shortened=True)]
     assert beside_paper(short) == "best sparse variant: asni-1, 50.00 % (paper: 96.00 %, which trained for longer)"
     assert beside_paper([row("asni-1", None)]) == ""
+
+
+def test_ctrl_c_outside_a_training_ends_in_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(datasets, "get", pressed)
+    assert command("data", "get", "digits") == Answer(130, "", "asni: stopped.\n")

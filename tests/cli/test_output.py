@@ -4,6 +4,7 @@ import pytest
 
 from asni.cli.output import print_table
 from asni.errors import printable
+from asni.studies.tables import Column, Table
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,8 @@ def test_control_characters_are_shown_and_not_obeyed(text: str, shown: str) -> N
 
 
 def test_a_name_in_a_table_is_one_line_without_escape_sequences(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table(["layer", "size"], [["a\nfake  1\x1b[2J", "2"]])
+    columns = [Column("layer", "layer", str, is_name=True), Column("size", "size")]
+    print_table(Table([{"layer": "a\nfake  1\x1b[2J", "size": 2}], columns))
     assert capsys.readouterr().out.splitlines() == [
         "layer              size",
         r"a\nfake  1\x1b[2J     2",

@@ -3,6 +3,7 @@ import math
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,34 @@ def test_a_plan_stands_beside_the_paper_and_says_what_it_leaves_open(command: Co
     assert "ends with 431,108 nonzeros" in printed
     assert "the paper: 451,216 nonzeros" in printed
     assert re.search("^- row 11: .*nonzeros .*1,000 outputs", printed, re.MULTILINE)
+
+
+def test_a_plan_draws_the_curve_and_lists_every_tenth_epoch(command: Command) -> None:
+    lines = command("plan", "digits-fc").out.splitlines()
+    assert lines[6].startswith("  95.0% ")
+    assert lines[6].endswith("▅▆▆▇▇▇█████")
+    table = lines[lines.index("after epoch  sparsity  nonzeros") + 1 :][:4]
+    assert [line.split() for line in table] == [
+        ["1", "0.0064", "50,287"],
+        ["10", "0.1147", "44,851"],
+        ["20", "0.7617", "12,373"],
+        ["30", "0.9500", "2,920"],
+    ]
+
+
+def test_a_timed_plan_needs_no_data_and_writes_nothing(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASNI_DATA", str(tmp_path / "data"))
+    seconds = json.loads(command("plan", "mnist-fc", "--time", "--json").out)["seconds"]
+    assert all(math.isfinite(value) and value > 0 for value in seconds.values())
+    assert seconds["training"] == pytest.approx(50 * (1000 * seconds["step"] + seconds["evaluation"]))
+    assert seconds["investigate"] == pytest.approx(4 * seconds["training"])
+    assert re.search(
+        r"^about .* here, 4 trainings of investigate about ", command("plan", "digits-fc", "--time").out, re.M
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_schedule_can_be_set_from_the_command_line(command: Command) -> None:
@@ -102,10 +131,10 @@ def test_a_mistake_is_reported_with_the_nearest_right_word(command: Command, arg
     assert "Traceback" not in answer.err
 
 
-@pytest.mark.parametrize("arguments", [["recipes"], ["methods"], ["--help"], ["train", "--help"]])
+@pytest.mark.parametrize("arguments", [["recipes"], ["methods"], ["--help"], ["train", "--help"], ["--version"]])
 def test_what_needs_no_network_does_not_wait_for_torch(arguments: list[str]) -> None:
     program = f"import sys; from asni.cli import main; sys.argv = ['asni', *{arguments!r}]\n"
-    program += "try: main()\nfinally: assert not {'torch', 'PIL', 'matplotlib'} & set(sys.modules)"
+    program += "try: main()\nfinally: assert not {'torch', 'numpy', 'PIL', 'matplotlib'} & set(sys.modules)"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stderr) == (0, "")
 
@@ -114,4 +143,12 @@ def test_the_methods_are_listed_with_their_cost(command: Command) -> None:
     listed = {each["name"]: each for each in json.loads(command("methods", "--json").out)}
     assert listed.keys() == METHODS.keys()
     assert [listed[name]["trainings"] for name in ("asni-1", "asni-2", "magnitude-rewind", "str")] == [1, 2, 3, None]
-    assert command("methods").out.splitlines()[2].split()[:2] == ["asni-1", "ASNI-I"]
+
+
+def test_the_methods_stand_under_their_tasks_with_a_few_words_each(command: Command) -> None:
+    lines = command.on_terminal(80, "methods", no_color=True).out.splitlines()
+    places = {line.split()[0]: place for place, line in enumerate(lines) if line}
+    second = next(place for place, line in enumerate(lines) if "Task 2: a sparse network" in line)
+    assert places["rigl"] < second < places["asni-2"]
+    assert lines[places["rigl"]] == "rigl               drops small weights, grows by gradient             1"
+    assert all(method.does for method in METHODS.values())

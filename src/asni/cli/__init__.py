@@ -4,36 +4,58 @@ Results go to standard output, progress and errors to standard error. Exit statu
 130 stopped by Ctrl-C. An `AsniError` is printed without a traceback; a traceback is a bug.
 """
 
+import io
 import logging
 import os
+import platform
 import sys
-from typing import NoReturn
+from importlib.metadata import version as installed
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from asni.cli import data, packing, recipes, report, studies, training
+from asni.cli.help import Group, add, block
 from asni.display import on_stderr
-from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError, printable
+from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError, printable, shown
 from asni.training.processes import is_lost_peer, rank
 
+PANELS = {
+    "Look": (recipes.recipes, recipes.methods, recipes.plan, packing.inspect, report.report),
+    "Train": (training.train, studies.investigate),
+    "Study": (studies.reproduce, studies.compare),
+    "Files": (packing.pack, packing.unpack),
+}
+
 app = typer.Typer(
-    help="Train sparse networks in one round, and train them again from an initialisation of two numbers per layer.",
+    cls=Group,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    epilog=block("Start here", ["asni investigate digits-fc", "asni report runs"]),
 )
-app.command()(recipes.recipes)
-app.command()(recipes.methods)
-app.command()(recipes.plan)
-app.add_typer(data.app, name="data")
-app.command()(training.train)
-app.command()(studies.investigate)
-app.command()(studies.reproduce)
-app.command()(studies.compare)
-app.command()(report.report)
-app.command()(packing.pack)
-app.command()(packing.unpack)
-app.command()(packing.inspect)
+for _panel, _commands in PANELS.items():
+    for _command in _commands:
+        add(app, _command, _panel)
+app.add_typer(data.app, name="data", rich_help_panel="Files")
+
+WrongUsage: type[Exception] = typer.BadParameter.__bases__[0]
+"""What typer raises for a command line that it cannot read; it has no public name."""
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        # From the metadata: importing torch takes seconds.
+        print(f"asni {installed('asni')} (torch {installed('torch')}, Python {platform.python_version()})")
+        raise typer.Exit
+
+
+@app.callback()
+def asni(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the versions and exit.")
+    ] = False,
+) -> None:
+    """Train sparse networks in one round, and train them again from two numbers per layer."""
 
 
 def main() -> None:
@@ -42,8 +64,17 @@ def main() -> None:
     logging.getLogger("asni.pruning").setLevel(logging.ERROR)
     # Process 0 shows for all what is going on.
     on_stderr().console.quiet = rank() > 0
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # As standard error does: a name that a terminal cannot show is no reason to fail.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app()
+        status = app(prog_name="asni", standalone_mode=False)
+        if status == 130:
+            # Ctrl-C outside a training, which says itself how to resume: typer is silent about it.
+            raise StoppedError("stopped.")
+        sys.exit(status)
+    except WrongUsage as error:
+        _fail(UsageError(_one_line(error)), status=2)
     except UsageError as error:
         _fail(error, status=2)
     except StoppedError as stop:
@@ -59,11 +90,21 @@ def main() -> None:
         _fail_without_peer()
 
 
+def _one_line(error: Any) -> str:
+    """What typer prints as a box, in the words of our own errors; empty where it has already printed the help."""
+    if near := getattr(error, "possibilities", None):
+        said = f"no option {shown(error.option_name)}; did you mean {near[0]}?"
+    elif said := error.format_message():
+        said = said[0].lower() + said[1:] + "." * (said[-1] not in ".?")
+    return f"{said} Try `{error.ctx.command_path} --help`." if said and error.ctx else said
+
+
 def _fail(error: AsniError, status: int) -> None:
     if rank() > 0 and isinstance(error, UsageError | StoppedError | ElsewhereError):
         # Process 0 reports the same error, and its status is that of the whole training.
         sys.exit(0)
-    print(f"asni: {_who()}{printable(str(error))}", file=sys.stderr)
+    if str(error):
+        print(f"asni: {_who()}{printable(str(error))}", file=sys.stderr)
     sys.exit(status)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from asni.cli.grouping import group_of
-from asni.cli.options import MOST_JOBS, Device, Devices
+from asni.cli.options import EXECUTION, MOST_JOBS, Device, Devices, between
 from asni.errors import UsageError
 from asni.studies.executors import Executor, InProcess
 from asni.studies.parallel import LocalProcesses, Parallel
@@ -22,24 +22,37 @@ class ExecutorOptions:
     jobs: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            max=MOST_JOBS,
-            help="Number of runs to train in parallel; they share the cores. Default: 1; on Slurm, all.",
+            metavar="N",
+            callback=between(1, MOST_JOBS),
+            help="Runs to train in parallel; they share the cores. Default: 1; on Slurm, all.",
+            rich_help_panel=EXECUTION,
         ),
     ] = None
     device: Device = "auto"
     devices: Devices = 1
-    executor: Annotated[Literal["local", "slurm"], typer.Option(help="Train on this machine, or on a cluster.")] = (
-        "local"
-    )
-    slurm_partition: Annotated[str | None, typer.Option(help="The Slurm partition to submit to.")] = None
+    executor: Annotated[
+        Literal["local", "slurm"],
+        typer.Option(metavar="NAME", help="local: on this machine. slurm: on a cluster.", rich_help_panel=EXECUTION),
+    ] = "local"
+    slurm_partition: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The Slurm partition to submit to.", rich_help_panel=EXECUTION)
+    ] = None
     slurm_time: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST_MINUTES, help="Minutes after which a run is requeued to resume. Default: 1440."),
+        typer.Option(
+            metavar="N",
+            callback=between(1, MOST_MINUTES),
+            help="Minutes after which a run is requeued to resume. Default: 1440.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = None
     slurm_option: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Another sbatch option, such as gres=gpu:1. May be repeated."),
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Another sbatch option, such as gres=gpu:1. May be repeated.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = None
 
     def executor_for(self, out: Path) -> Executor:

@@ -1,14 +1,16 @@
 """Arguments that several commands share."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
 from asni.cli.grouping import Group
-from asni.errors import UsageError
+from asni.errors import UsageError, shown
+from asni.methods import METHODS
+from asni.recipes import names
 from asni.recipes.sections import Overrides
 
 _UNITS = {"": 1, "b": 1} | {
@@ -34,6 +36,42 @@ def size(text: str) -> int:
     return count
 
 
+def between(low: int, high: int) -> Callable[[int | None], int | None]:
+    """A check of a number, in place of typer's own, whose help shows every range."""
+
+    def check(value: int | None) -> int | None:
+        if value is not None and not low <= value <= high:
+            raise typer.BadParameter(f"{value} is not in the range from {low} to {high}.")
+        return value
+
+    return check
+
+
+def a_directory(path: Path | None) -> Path | None:
+    """Refuse a file where the command makes a directory."""
+    if path is not None and path.exists() and not path.is_dir():
+        raise typer.BadParameter(f"{shown(path)} is a file, and this command writes a directory. Choose another path.")
+    return path
+
+
+def a_file(path: Path | None) -> Path | None:
+    """Refuse a directory where the command writes a file."""
+    if path is not None and path.is_dir():
+        raise typer.BadParameter(f"{shown(path)} is a directory, and this command writes a file. Name a file in it.")
+    return path
+
+
+def several_methods(incomplete: str) -> list[str]:
+    """What may follow in a list of methods.
+
+    >>> several_methods("dense,sni"), several_methods("snip,rigl,sn")
+    (['dense,snip'], [])
+    """
+    before, comma, last = incomplete.rpartition(",")
+    chosen = before.split(",")
+    return [f"{before}{comma}{name}" for name in METHODS if name.startswith(last) and name not in chosen]
+
+
 RUNS = Path("runs")
 MOST_SEED = 2**32 - 1
 MOST_SEEDS = 10_000
@@ -41,20 +79,83 @@ MOST_JOBS = 10_000
 MOST_DEVICES = 8 * (os.cpu_count() or 1)
 """One process each: many more of them would bring the machine down."""
 
-RecipeName = Annotated[str, typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or a .toml file.")]
+CHANGES, EXECUTION, OUTPUT = "Changes to the recipe", "Execution", "Output"
+"""The panels of the help."""
+
+RecipeName = Annotated[
+    str,
+    typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or a .toml file.", autocompletion=names),
+]
 OptionalRecipe = Annotated[
     str | None,
-    typer.Argument(metavar="RECIPE", help="A name from `asni recipes`, or a .toml file. Optional with --from."),
+    typer.Argument(
+        metavar="RECIPE",
+        help="A name from `asni recipes`, or a .toml file. Optional with --from.",
+        autocompletion=names,
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of the initial values and the data order.")]
-Seeds = Annotated[int, typer.Option(min=1, max=MOST_SEEDS, help="Number of seeds to train, starting from 0.")]
-Device = Annotated[Literal["auto", "cpu", "cuda", "mps"], typer.Option(help="The device to train on.")]
+MethodName = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="A name from `asni methods`, such as dense.", autocompletion=lambda: list(METHODS)
+    ),
+]
+MethodNames = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="From `asni methods`, comma-separated. Default: all.",
+        autocompletion=several_methods,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.", rich_help_panel=OUTPUT)]
+_A_SEED = typer.Option(
+    metavar="N", callback=between(0, MOST_SEED), help="Seed of the initial values and the order of the data."
+)
+_SEEDS = typer.Option(metavar="N", callback=between(1, MOST_SEEDS), help="Number of seeds to train, from 0 on.")
+Seed = Annotated[int, _A_SEED]
+OneSeed = Annotated[int | None, _A_SEED]
+Seeds = Annotated[int, _SEEDS]
+OptionalSeeds = Annotated[int | None, _SEEDS]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda", "mps"],
+    typer.Option(metavar="NAME", help="The device to train on: auto, cpu, cuda or mps.", rich_help_panel=EXECUTION),
+]
 Devices = Annotated[
-    int, typer.Option(min=1, max=MOST_DEVICES, help="Number of devices that train one network, one process each.")
+    int,
+    typer.Option(
+        metavar="N",
+        callback=between(1, MOST_DEVICES),
+        help="Devices that train one network, one process each.",
+        rich_help_panel=EXECUTION,
+    ),
 ]
-PrecisionName = Annotated[Literal["fp32", "bf16", "fp16"], typer.Option(help="fp32, or autocast to bf16 or fp16.")]
-Root = Annotated[Path, typer.Option("--out", help="The directory for runs and figures.")]
+PrecisionName = Annotated[
+    Literal["fp32", "bf16", "fp16"],
+    typer.Option(metavar="NAME", help="fp32, or autocast to bf16 or fp16.", rich_help_panel=EXECUTION),
+]
+Root = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="DIR",
+        callback=a_directory,
+        help="Where to write runs and figures: a directory.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+OutFile = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        callback=a_file,
+        help="Where to write the result: a file.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 TrustCode = Annotated[bool, typer.Option("--trust-code", help="Allow importing code that the file names.")]
 MaxMemory = Annotated[
     int | None,
@@ -67,9 +168,17 @@ MaxMemory = Annotated[
 Save = Annotated[
     list[Path] | None,
     typer.Option(
-        "--save", metavar="FILE", help="Also write the table to this .csv, .json, .md or .tex file. May be repeated."
+        "--save",
+        metavar="FILE",
+        help="Also write the table to this .csv, .json, .md or .tex file. May be repeated.",
+        rich_help_panel=OUTPUT,
     ),
 ]
+
+
+def _override(kind: Any, text: str) -> Any:
+    metavar = {int: "N", float: "X"}.get(get_args(kind)[0], "NAME")
+    return typer.Option(metavar=metavar, help=f"{text[0].upper()}{text[1:]}.", rich_help_panel=CHANGES)
 
 
 def _overrides(*names: str) -> Group:
@@ -77,10 +186,7 @@ def _overrides(*names: str) -> Group:
     types, fields = get_type_hints(Overrides), Overrides.model_fields
     helps = {name: fields[name].description or "" for name in names or fields}
     return Group(
-        {
-            name: (Annotated[types[name], typer.Option(help=f"{text[0].upper()}{text[1:]}.")], None)
-            for name, text in helps.items()
-        },
+        {name: (Annotated[types[name], _override(types[name], text)], None) for name, text in helps.items()},
         dict,
     )
 

@@ -6,14 +6,39 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from asni.cli.endings import end, times
-from asni.cli.options import AsJson, MaxMemory, TrustCode
-from asni.cli.output import one_line, print_json, print_table
+from asni.cli.options import AsJson, MaxMemory, OutFile, TrustCode
+from asni.cli.output import one_line, print_json, print_table, say
 from asni.display import on_stderr
-from asni.errors import AsniError, printable
-from asni.studies.tables import number, percent
+from asni.errors import AsniError
+from asni.studies.tables import Column, Table, number, percent
 
 if TYPE_CHECKING:
     from asni.packing import Contents, Inspection
+
+
+def _mean(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+CONTENTS = (
+    Column("tensor", "tensor", str, is_name=True),
+    Column("shape", "shape", str, expendable=2),
+    Column("type", "type", str, expendable=4),
+    Column("weights", "weights", expendable=1),
+    Column("nonzeros", "nonzeros"),
+    Column("share", "nonzero %", percent, expendable=3),
+)
+PACKED = (
+    Column("layer", "layer", str, is_name=True),
+    Column("shape", "shape", str, expendable=2),
+    Column("nonzeros", "nonzeros"),
+    Column("sparsity", "sparsity %", percent, expendable=1),
+    Column("positive", "positive", _mean, expendable=4),
+    Column("negative", "negative", _mean, expendable=4),
+    Column("stored", "stored", str, expendable=5),
+    Column("mask_bytes", "mask bytes", expendable=3),
+    Column("value_bytes", "value bytes", expendable=3),
+)
 
 PackedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A packed network, such as net.asni.")]
 
@@ -22,10 +47,13 @@ def pack(
     source: Annotated[
         Path, typer.Argument(metavar="RUN", help="A run directory, a .safetensors file or a state_dict.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
+    out: OutFile,
     mode: Annotated[
         Literal["exact", "half", "int8", "amenable"],
-        typer.Option(help="exact: bit for bit. half, int8: rounded. amenable: masks, signs and two numbers per layer."),
+        typer.Option(
+            metavar="NAME",
+            help="exact: bit for bit. half, int8: rounded. amenable: masks, signs and two numbers per layer.",
+        ),
     ] = "exact",
     trust_code: TrustCode = False,
     max_memory: MaxMemory = None,
@@ -45,23 +73,25 @@ def pack(
         return
     _print_summary(out, inspection)
     if "accuracy_before" in accuracy:
-        print(f"accuracy {accuracy['accuracy_before']:.2f} % before, {accuracy['accuracy_after']:.2f} % after")
+        say(f"accuracy {accuracy['accuracy_before']:.2f} % before, {accuracy['accuracy_after']:.2f} % after")
     elif accuracy:
-        print(printable(f"accuracy not measured: {accuracy['accuracy_unknown']}"))
+        say(f"accuracy not measured: {accuracy['accuracy_unknown']}")
     smaller = times(inspection.dense_bytes, inspection.bytes)
     end(f"{inspection.dense_bytes:,} -> {inspection.bytes:,} bytes ({smaller})", "inspect", out)
 
 
 def unpack(
     file: PackedFile,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
+    out: OutFile,
     to: Annotated[
         Literal["safetensors", "csr"],
-        typer.Option(help="safetensors: dense tensors. csr: compressed sparse rows for SciPy, in an .npz file."),
+        typer.Option(
+            metavar="NAME", help="safetensors: dense tensors. csr: compressed sparse rows for SciPy, in an .npz file."
+        ),
     ] = "safetensors",
     max_memory: MaxMemory = None,
 ) -> None:
-    """Write the tensors of a packed network in another format.
+    """Write the tensors of a packed file in another format.
 
     Example: asni unpack net.asni -o net.safetensors
     """
@@ -69,7 +99,7 @@ def unpack(
 
     with on_stderr().status(f"Unpacking {file}"):
         unpacked(file, out, to, max_memory=max_memory)
-    print(printable(f"{out}: {out.stat().st_size:,} bytes"))
+    say(f"{out}: {out.stat().st_size:,} bytes")
 
 
 def inspect(
@@ -77,14 +107,19 @@ def inspect(
         Path, typer.Argument(metavar="FILE", help="A packed network, or a .safetensors, .onnx, .pt or .pth file.")
     ],
     sparsity: Annotated[
-        float | None, typer.Option(help="Show what one magnitude threshold would leave of each tensor, such as 0.9.")
+        float | None,
+        typer.Option(metavar="X", help="Show what one magnitude threshold would leave of each tensor, such as 0.9."),
     ] = None,
     max_memory: MaxMemory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the tensors of a file: shapes, nonzeros, and for a packed network how close it is to the entropy limit.
+    """Show the tensors of a file, their shapes and nonzeros.
 
-    Example: asni inspect model.safetensors --sparsity 0.9
+    For a packed network also how close it is to the entropy limit.
+
+    Examples:
+      asni inspect net.asni
+      asni inspect model.safetensors --sparsity 0.9
     """
     from asni.packing import FOREIGN, Contents, contents
     from asni.packing import inspect as inspected
@@ -102,70 +137,71 @@ def inspect(
 
 def _print_contents(file: Path, found: "Contents") -> None:
     rows = [
-        [
-            each.name,
-            "x".join(map(str, each.shape)),
-            each.dtype,
-            number(each.size),
-            number(each.nonzeros),
-            percent(each.nonzeros / each.size if each.size else None),
-            "! " * each.would_nearly_die + number(each.left),
-        ]
+        {
+            "tensor": each.name,
+            "shape": "x".join(map(str, each.shape)),
+            "type": each.dtype,
+            "weights": each.size,
+            "nonzeros": each.nonzeros,
+            "share": each.nonzeros / each.size if each.size else None,
+            "left": "! " * each.would_nearly_die + number(each.left),
+        }
         for each in found.tensors
     ]
-    left = sum(each.left or 0 for each in found.tensors)
-    share = percent(found.nonzeros / found.size if found.size else None)
-    rows.append(["total", "", "", number(found.size), number(found.nonzeros), share, number(left)])
-    headings = ["tensor", "shape", "type", "weights", "nonzeros", "nonzero %", f"left at {found.sparsity}"]
-    shown = len(headings) - (found.sparsity is None)
-    print_table(headings[:shown], [row[:shown] for row in rows])
-    print(printable(f"{file}: {len(found.tensors)} tensors, {found.bytes:,} bytes"))
+    total = {
+        "tensor": "total",
+        "shape": "",
+        "type": "",
+        "weights": found.size,
+        "nonzeros": found.nonzeros,
+        "share": found.nonzeros / found.size if found.size else None,
+        "left": number(sum(each.left or 0 for each in found.tensors)),
+    }
+    columns = (*CONTENTS, *([Column("left", f"left at {found.sparsity}", str)] if found.sparsity is not None else []))
+    print_table(Table([*rows, total], columns))
+    say(f"{file}: {len(found.tensors)} tensors, {found.bytes:,} bytes")
     if dead := len(found.nearly_dead):
-        print(f"! {dead} tensor{'s' * (dead > 1)} would nearly die: fewer than one weight left per ten outputs")
+        say(f"! {dead} tensor{'s' * (dead > 1)} would nearly die: fewer than one weight left per ten outputs")
 
 
 def _print_packed(file: Path, inspection: "Inspection") -> None:
-    print_table(
-        ["layer", "shape", "nonzeros", "sparsity %", "positive", "negative", "stored", "mask bytes", "value bytes"],
-        [
-            [
-                layer.name,
-                "x".join(map(str, layer.shape)),
-                number(layer.nonzeros),
-                f"{100 * layer.sparsity:.2f}",
-                *("-" if mean is None else f"{mean:.4g}" for mean in layer.centroids.values()),
-                layer.stored,
-                number(layer.mask_bytes),
-                number(layer.value_bytes),
-            ]
-            for layer in inspection.layers
-        ],
-    )
+    rows = [
+        {
+            "layer": layer.name,
+            "shape": "x".join(map(str, layer.shape)),
+            "nonzeros": layer.nonzeros,
+            "sparsity": layer.sparsity,
+            **layer.centroids,
+            "stored": layer.stored,
+            "mask_bytes": layer.mask_bytes,
+            "value_bytes": layer.value_bytes,
+        }
+        for layer in inspection.layers
+    ]
+    print_table(Table(rows, PACKED))
     for kind in ("network", "recipe", "schedule", "metrics"):
         facts = {key: value for key, value in getattr(inspection, kind).items() if not isinstance(value, dict)}
         if facts:
-            print(f"{kind}: {', '.join(f'{one_line(key)} {one_line(value)}' for key, value in facts.items())}")
+            say(f"{kind}: {', '.join(f'{one_line(key)} {one_line(value)}' for key, value in facts.items())}")
     _print_summary(file, inspection)
 
 
 def _print_summary(file: Path, inspection: "Inspection") -> None:
     times = inspection.dense_bytes / inspection.bytes
     size = f"{inspection.bytes:,} bytes, {times:.1f} times smaller than the dense tensors"
-    print(printable(f"{file}: {inspection.mode}, {size}"))
-    print("bytes by part: " + ", ".join(f"{part} {taken:,}" for part, taken in inspection.parts.items() if taken))
+    say(f"{file}: {inspection.mode}, {size}")
+    say("bytes by part: " + ", ".join(f"{part} {taken:,}" for part, taken in inspection.parts.items() if taken))
     what = "mask and signs" if inspection.mode == "amenable" else "the masks"
     if inspection.ratio is not None:
-        print(f"{inspection.ratio:.4f} times the entropy of {what}, which is {inspection.entropy_bytes:,.0f} bytes")
+        say(f"{inspection.ratio:.4f} times the entropy of {what}, which is {inspection.entropy_bytes:,.0f} bytes")
     if inspection.minus_zeros:
-        print(
+        say(
             f"{inspection.minus_zeros:,} weights are -0.0, as after multiplying by a mask, and are stored as values. "
             "Add 0.0 to the weights before packing to make the file smaller."
         )
     if errors := [layer.error for layer in inspection.layers if layer.error]:
         largest, relative = (max(error[key] for error in errors) for key in ("max", "rms"))
-        print(
-            f"rounding: largest error {largest:.3g}, root mean square error at most {100 * relative:.3g} % in a layer"
-        )
+        say(f"rounding: largest error {largest:.3g}, root mean square error at most {100 * relative:.3g} % in a layer")
 
 
 def _accuracies(run: Path, file: Path, trust_code: bool) -> dict[str, Any]:

@@ -1,24 +1,52 @@
 """The commands that list recipes and methods, and show a plan before training."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+from rich.console import Console
+
+from asni.cli.curve import curve
 from asni.cli.grouping import with_options
 from asni.cli.options import AsJson, Changes, RecipeName
-from asni.cli.output import print_json, print_table
-from asni.errors import printable
-from asni.methods import METHODS, TASKS
-from asni.recipes import SIZES, load
+from asni.cli.output import has_glyphs, print_json, print_table, say, terminal_width
+from asni.methods import METHODS, TASK_TITLES, VARIANTS
+from asni.recipes import SIZES, Recipe, load
 from asni.recipes.own_code import is_code
 from asni.studies.plan import outline
 from asni.studies.plan import plan as make_plan
-from asni.studies.tables import hundredths, number
+from asni.studies.tables import Column, Table, hundredths, number
 
-MOST_ROWS = 1000
+EVERY = 10
+MOST_ROWS = 100
+
+RECIPES = (
+    Column("recipe", "recipe", str, is_name=True),
+    Column("parameters", "parameters", expendable=1),
+    Column("epochs", "epochs", expendable=2),
+    Column("steps_per_epoch", "steps", expendable=4),
+    Column("batch_size", "batch", expendable=6),
+    Column("nonzeros", "nonzeros"),
+    Column("paper_nonzeros", "paper's nonzeros", expendable=3),
+    Column("paper_row", "paper's row", expendable=5),
+)
+METHOD_COLUMNS = (
+    Column("name", "method", str, is_name=True),
+    Column("title", "title", str, is_name=True, expendable=4),
+    Column("does", "what it does", str, is_name=True),
+    Column("paper", "paper", str, is_name=True, expendable=2),
+    Column("trainings", "trainings", lambda count: "varies" if count is None else number(count), expendable=1),
+    Column("imagenet", "ImageNet %", hundredths, expendable=3),
+)
+SCHEDULE = (
+    Column("after", "after epoch"),
+    Column("sparsity", "sparsity", lambda share: f"{share:.4f}"),
+    Column("nonzeros", "nonzeros"),
+)
 
 
 def recipes(as_json: AsJson = False) -> None:
-    """List the recipes, with their sizes and their rows in the paper.
+    """List the recipes, and the rows of the paper that they are.
 
     Example: asni recipes
     """
@@ -26,87 +54,126 @@ def recipes(as_json: AsJson = False) -> None:
     if as_json:
         print_json([facts for _, facts in listed])
         return
-    print_table(
-        ["recipe", "parameters", "epochs", "steps", "batch", "nonzeros", "paper's nonzeros", "paper's row"],
-        [
-            [
-                recipe.name,
-                *(number(facts[key]) for key in ("parameters", "epochs", "steps_per_epoch", "batch_size", "nonzeros")),
-                number(recipe.paper.nonzeros),
-                number(recipe.paper.row),
-            ]
-            for recipe, facts in listed
-        ],
-    )
+    rows = [
+        {**facts, "paper_nonzeros": recipe.paper.nonzeros, "paper_row": recipe.paper.row} for recipe, facts in listed
+    ]
+    print_table(Table(rows, RECIPES))
 
 
 def methods(as_json: AsJson = False) -> None:
-    """List the methods, with the paper and the number of trainings of each.
+    """List the methods: what each does, and what it costs.
 
     Example: asni methods
     """
+    shown = ("name", "title", "task", "does", "paper", "imagenet", "needs")
+    rows = [{**{key: asdict(each)[key] for key in shown}, "trainings": each.trainings} for each in METHODS.values()]
     if as_json:
-        shown = ("name", "title", "task", "paper", "imagenet", "needs")
-        print_json(
-            [{**{key: asdict(each)[key] for key in shown}, "trainings": each.trainings} for each in METHODS.values()]
-        )
+        print_json(rows)
         return
-    print_table(
-        ["method", "title", "paper", "task", "trainings", "ImageNet %"],
-        [
-            [
-                each.name,
-                each.title,
-                each.paper,
-                number(each.task),
-                "varies" if each.trainings is None else number(each.trainings),
-                hundredths(each.imagenet),
-            ]
-            for each in METHODS.values()
-        ],
-        names=(True, True, True, False, False, False),
-    )
-    print(TASKS)
-    print("ImageNet %: top-1 accuracy in the paper, for ResNet-50 with 80 % of its parameters pruned.")
-
-
-def _some(schedule: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """At most a thousand epochs of it, evenly spaced up to the last one; more take minutes to lay out as a table."""
-    every = -(-len(schedule) // MOST_ROWS)
-    return schedule[::-every][::-1]
+    rows.sort(key=lambda row: row["task"])
+    tasks = [row["task"] for row in rows]
+    sections = {tasks.index(task): f"Task {task}: {title}" for task, title in TASK_TITLES.items()}
+    note = "ImageNet %: top-1 accuracy in the paper, for ResNet-50 with 80 % of its parameters pruned."
+    print_table(Table(rows, METHOD_COLUMNS, [note]), sections)
 
 
 @with_options
-def plan(recipe: RecipeName, changes: Changes, as_json: AsJson = False) -> None:
-    """Show the size, the steps and the pruning schedule of a recipe, without training.
+def plan(
+    recipe: RecipeName,
+    changes: Changes,
+    timed: Annotated[
+        bool, typer.Option("--time", help="Time a few steps, and say how long the training takes here.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the sizes and the schedule of a recipe before training.
 
-    Example: asni plan mnist-fc --epochs 10
+    Nothing is trained, fetched or written.
+
+    Examples:
+      asni plan mnist-fc --epochs 10
+      asni plan cifar10-vgg16 --time
     """
     asked = load(recipe).override(**changes)
     facts = make_plan(asked)
+    if timed:
+        facts["seconds"] = _timed(asked)
     if as_json:
         print_json(facts)
-        return
-    print(printable(f"{facts['recipe']}: {facts['network']} on {facts['dataset']}"))
-    print(f"{facts['parameters']:,} parameters, {facts['prunable']:,} of them prunable")
-    print(f"{facts['epochs']} epochs of {facts['steps_per_epoch']:,} steps, batches of {facts['batch_size']}")
-    left_out = "activations and the optimiser's state" if is_code(asked.training.optimizer) else "activations"
-    print(f"{facts['memory_bytes'] / 2**20:,.1f} MiB in each process, without {left_out}")
+    else:
+        _print_plan(asked, facts)
+
+
+def _timed(recipe: Recipe) -> dict[str, float]:
+    from asni.studies.timing import seconds
+
+    with Console(stderr=True).status("Timing a few steps"):
+        return seconds(recipe)
+
+
+def _print_plan(recipe: Recipe, facts: dict[str, Any]) -> None:
+    say(f"{facts['recipe']}: {facts['network']} on {facts['dataset']}", style="bold")
+    say(f"{facts['parameters']:,} parameters, {facts['prunable']:,} of them prunable")
+    say(f"{facts['epochs']} epochs of {facts['steps_per_epoch']:,} steps, batches of {facts['batch_size']}")
+    left_out = "activations and the optimiser's state" if is_code(recipe.training.optimizer) else "activations"
+    say(f"{facts['memory_bytes'] / 2**20:,.1f} MiB in each process, without {left_out}")
     alpha = "too high for a number" if facts["alpha"] is None else f"{facts['alpha']:.5g} %"
-    print(f"alpha {alpha}, beta {facts['beta']:g}, gamma {facts['gamma']:g}, least {facts['least']:g}")
-    print_table(
-        ["after epoch", "sparsity", "nonzeros"],
-        [[number(at["epoch"] + 1), f"{at['sparsity']:.4f}", number(at["nonzeros"])] for at in _some(facts["schedule"])],
-    )
-    print(
+    say(f"alpha {alpha}, beta {facts['beta']:g}, gamma {facts['gamma']:g}, least {facts['least']:g}")
+    if "seconds" in facts:
+        one, all_of_them = (duration(facts["seconds"][key]) for key in ("training", "investigate"))
+        say(
+            f"about {one} here, {len(VARIANTS)} trainings of investigate about {all_of_them} (timed on random data)",
+            style="bold",
+        )
+    say("")
+    _print_curve(facts["schedule"])
+    say("")
+    print_table(Table([{"after": at["epoch"] + 1, **at} for at in _some(facts["schedule"])], SCHEDULE))
+    say(
         f"ends with {facts['nonzeros']:,} nonzeros: {facts['sparsity']:.2%} of the prunable weights are pruned, "
         f"{facts['total_sparsity']:.2%} of all parameters"
     )
-    print(
+    say(
         f"lottery tickets of this size take {facts['lottery_prunings']} prunings of {facts['lottery_rate']:.1%}; "
         f"rewound ones return to step {facts['lottery_rewind']:,}"
     )
     if facts["paper"]["nonzeros"] is not None:
-        print(f"the paper: {facts['paper']['nonzeros']:,} nonzeros")
+        say(f"the paper: {facts['paper']['nonzeros']:,} nonzeros")
     for point in facts["open_points"]:
-        print(f"- {point}")
+        say(point, style="dim", lead="- ")
+
+
+def _print_curve(schedule: list[dict[str, Any]]) -> None:
+    """The sparsity over the epochs, its scale on the left and below."""
+    glyphs, last = has_glyphs(), f"{len(schedule):,}"
+    highest = max(at["sparsity"] for at in schedule)
+    width, height = min(50, (terminal_width() or 80) - 12), 7
+    lines = curve([at["sparsity"] / highest for at in schedule], width=width, height=height, glyphs=glyphs)
+    labels = {0: f"{highest:.1%}", height - 1: "0"}
+    for row, line in enumerate(lines):
+        say(line, style="cyan", lead=f"{labels.get(row, ''):>7} {'│' if glyphs else '|'}")
+    say(f"{'└' if glyphs else '+'}{('─' if glyphs else '-') * width}", lead=" " * 8)
+    say(f"1{last:>{width - 1}}", lead=" " * 9)
+    say(f"{'sparsity after each epoch':^{width}}".rstrip(), style="dim", lead=" " * 9)
+
+
+def _some(schedule: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first epoch, every tenth and the last; of a very long training, fewer."""
+    every = EVERY * -(-len(schedule) // (EVERY * MOST_ROWS))
+    return [at for at in schedule if at["epoch"] == 0 or (at["epoch"] + 1) % every == 0 or at is schedule[-1]]
+
+
+def duration(seconds: float) -> str:
+    """A time as a person says it.
+
+    >>> duration(0.4), duration(42), duration(185), duration(7800), duration(200_000), duration(4e8)
+    ('1 s', '42 s', '3 min', '2 h 10 min', '2 d 8 h', '4,630 d')
+    """
+    minutes, hours = round(seconds / 60), round(seconds / 3600)
+    if hours >= 240:
+        return f"{round(hours / 24):,} d"
+    if hours >= 24:
+        return f"{hours // 24} d {hours % 24} h"
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min" if seconds >= 60 else f"{max(round(seconds), 1)} s"

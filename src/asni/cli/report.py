@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from asni.cli.endings import end
-from asni.cli.options import RUNS
+from asni.cli.options import OUTPUT, RUNS, a_file, between
 from asni.display import on_stderr
 from asni.errors import UsageError, printable
 
@@ -16,11 +16,25 @@ DEFAULT = Path("report.html")
 
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory to search for runs.")] = RUNS,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write. Default: report.html.")] = None,
-    serve: Annotated[bool, typer.Option(help="Serve the page on localhost and follow running trainings.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port for --serve; 0 chooses a free one.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            callback=a_file,
+            help="Where to write the report: a file. Default: report.html.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve the page on localhost and follow running trainings.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(metavar="N", callback=between(0, 65535), help="The port for --serve; 0 chooses a free one.")
+    ] = 0,
 ) -> None:
-    """Write an HTML report of all runs below a directory: tables, figures, schedules and commands.
+    """Write an HTML report of all runs below a directory.
 
     Example: asni report runs -o report.html
     """

@@ -9,12 +9,13 @@ from asni.cli.endings import beside_paper, best, end, shrunk
 from asni.cli.executor_options import Execution
 from asni.cli.grouping import with_options
 from asni.cli.options import (
-    MOST_SEED,
-    MOST_SEEDS,
     RUNS,
     AsJson,
     Changes,
     Length,
+    MethodNames,
+    OneSeed,
+    OptionalSeeds,
     PrecisionName,
     RecipeName,
     Root,
@@ -25,7 +26,7 @@ from asni.cli.options import (
 from asni.cli.output import show
 from asni.errors import UsageError, printable
 from asni.methods import VARIANTS
-from asni.recipes import load
+from asni.recipes import load, names
 from asni.studies import comparison, investigation, reproduction
 from asni.studies.executors import Executor, Failures, failure, train_missing
 from asni.studies.study import Study
@@ -43,7 +44,9 @@ def investigate(
     out: Root = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Train dense, ASNI-I, ASNI-II and the original-initialisation control; print a table and draw figures.
+    """Train one seed four ways, as in the paper, and draw figures.
+
+    Dense, ASNI-I, ASNI-II, and ASNI-I's mask from its original values. Finished runs are not repeated.
 
     Example: asni investigate digits-fc
     """
@@ -72,6 +75,7 @@ def reproduce(
         typer.Argument(
             metavar="ROWS",
             help="Rows, recipes or .toml files, such as 1 5-7 mnist-fc. Default: all MNIST and CIFAR rows.",
+            autocompletion=names,
         ),
     ] = None,
     seeds: Seeds = 1,
@@ -80,9 +84,10 @@ def reproduce(
     save: Save = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train rows of the paper's Table 2, all four variants, and print the results next to the paper's.
+    """Train rows of the paper's Table 2 and compare with it.
 
-    Finished runs are not repeated. To resume an interrupted study, run the same command again.
+    Each row is trained in all four variants. Finished runs are not repeated. To resume an interrupted study, run the
+    same command again.
 
     Example: asni reproduce 1 5-7 --scale 0.2 --jobs 2 --save table.md
     """
@@ -105,23 +110,19 @@ def compare(
     recipe: RecipeName,
     changes: Changes,
     execution: Execution,
-    methods: Annotated[
-        str | None, typer.Option(help="Comma-separated names from `asni methods`. Default: all.")
-    ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, max=MOST_SEEDS, help="Number of seeds to train, starting from 0. Default: 1.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Train only this seed.")] = None,
+    methods: MethodNames = None,
+    seeds: OptionalSeeds = None,
+    seed: OneSeed = None,
     precision: PrecisionName = "fp32",
     out: Root = RUNS,
     save: Save = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a recipe with several methods to the same number of nonzeros, and print a table.
+    """Train a recipe with several methods to the same nonzeros.
 
     Finished runs are not repeated. To resume an interrupted study, run the same command again.
 
-    Example: asni compare digits-fc --methods dense,asni-1,asni-2,snip,random --seeds 3
+    Example: asni compare digits-fc --methods dense,asni-1,snip --seeds 3
     """
     check_formats(save or [])
     asked = {recipe: load(recipe).override(**changes)}

@@ -10,12 +10,14 @@ import typer
 from asni.cli.endings import end, shrunk
 from asni.cli.grouping import with_options
 from asni.cli.options import (
+    EXECUTION,
     RUNS,
     AsJson,
     Changes,
     Device,
     Devices,
     MaxMemory,
+    MethodName,
     OptionalRecipe,
     PrecisionName,
     Root,
@@ -38,7 +40,7 @@ from asni.training.processes import make_fabric, rank
 def train(
     changes: Changes,
     recipe: OptionalRecipe = None,
-    method: Annotated[str, typer.Option(help="A name from `asni methods`, such as dense or asni-1.")] = "asni-1",
+    method: MethodName = "asni-1",
     seed: Seed = 0,
     device: Device = "auto",
     devices: Devices = 1,
@@ -46,18 +48,30 @@ def train(
     out: Root = RUNS,
     start: Annotated[
         Path | None,
-        typer.Option("--from", help="Start from a packed file, with its own recipe unless RECIPE is given."),
+        typer.Option(
+            "--from", metavar="FILE", help="Start from a packed file, with its own recipe unless RECIPE is given."
+        ),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for a run that another process is training, instead of failing.")
+        bool,
+        typer.Option(
+            "--wait",
+            help="Wait for a run that another process is training, instead of failing.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = False,
     trust_code: TrustCode = False,
     max_memory: MaxMemory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a recipe with one method. To resume an interrupted training, run the same command again.
+    """Train a recipe with one method.
 
-    Example: asni train mnist-fc --method asni-1 --seed 1
+    To resume an interrupted training, run the same command again.
+
+    Examples:
+      asni train digits-fc
+      asni train mnist-fc --method rigl --seed 1
+      asni train --from net.asni
     """
     if method not in METHODS:
         raise unknown("method", method, METHODS)

@@ -27,8 +27,11 @@ FROM_ORIGINAL_VALUES = ("dense", "asni-1", "original")
 ACCURATE, TRAINABLE = 1, 2
 """The paper's two tasks: an accurate sparse network (Table 3), and one that can be trained from its start (Table 4)."""
 
-
-TASKS = "task 1: an accurate sparse network. task 2: a sparse network that can be trained from its initialisation."
+TASK_TITLES = {
+    ACCURATE: "an accurate sparse network",
+    TRAINABLE: "a sparse network that can be trained from its initialisation",
+}
+TASKS = " ".join(f"task {task}: {title}." for task, title in TASK_TITLES.items())
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class Method:
     `imagenet` is the paper's top-1 accuracy (percent) of ResNet-50 with 80 % of its parameters pruned (Tables 3 and 4).
     `needs` lists the methods whose runs it starts from. `rounds` is the number of its own trainings (None: not fixed).
     `reads` lists the overrides that only some methods use. `accepts_score` says whether the recipe may set a score and
-    a floor; the other methods have their own rules, and dense has nothing to rank.
+    a floor; the other methods have their own rules, and dense has nothing to rank. `does` says in a few words what
+    `asni methods` lists it for.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Method:
     rounds: int | None = 1
     reads: tuple[str, ...] = ()
     accepts_score: bool = False
+    does: str = ""
 
     def require_supports(self, recipe: "Recipe") -> None:
         """Raise an error for a score or a floor that the method does not support."""
@@ -89,39 +94,63 @@ _ROUNDS, _REWIND = ("lottery_rate", "lottery_rounds"), ("lottery_rewind",)
 METHODS = {
     method.name: method
     for method in (
-        Method("dense", "dense", ACCURATE, "dense:dense", "no pruning", accepts_score=True),
-        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23, reads=_CURVE, accepts_score=True),
-        Method("asni-2", "ASNI-II", TRAINABLE, "amenable:asni_2", _ASNI, 75.17, _FROM_SPARSE, accepts_score=True),
+        Method("dense", "dense", ACCURATE, "dense:dense", "no pruning", accepts_score=True,
+               does="trains all weights, without pruning"),
+        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23, reads=_CURVE, accepts_score=True,
+               does="prunes along a sigmoid as it trains"),
+        Method("asni-2", "ASNI-II", TRAINABLE, "amenable:asni_2", _ASNI, 75.17, _FROM_SPARSE, accepts_score=True,
+               does="ASNI-I's mask, from two numbers per layer"),
         Method("original", "original initialisation", TRAINABLE, "amenable:original",
-               _ASNI, None, _FROM_SPARSE, accepts_score=True),
-        Method("gmp", "GMP", ACCURATE, "gmp:gmp", "Zhu and Gupta 2017", 74.68, accepts_score=True),
-        Method("magnitude", "magnitude", ACCURATE, "magnitude:magnitude", "Han et al. 2015", accepts_score=True),
-        Method("rigl", "RigL", ACCURATE, "rigl:rigl", "Evci et al. 2020", 74.55),
-        Method("rigl-uniform", "RigL, uniform", ACCURATE, "rigl:rigl_uniform", "Evci et al. 2020"),
-        Method("set", "SET", ACCURATE, "rigl:set_", "Mocanu et al. 2018"),
-        Method("str", "STR", ACCURATE, "soft_threshold:soft_threshold", "Kusupati et al. 2020", 74.87, (), None),
-        Method("continuous", "continuous", ACCURATE, "continuous:continuous", "Savarese et al. 2019"),
+               _ASNI, None, _FROM_SPARSE, accepts_score=True,
+               does="ASNI-I's mask, from its original values"),
+        Method("gmp", "GMP", ACCURATE, "gmp:gmp", "Zhu and Gupta 2017", 74.68, accepts_score=True,
+               does="prunes along a cubic curve as it trains"),
+        Method("magnitude", "magnitude", ACCURATE, "magnitude:magnitude", "Han et al. 2015", accepts_score=True,
+               does="prunes once, halfway through the training"),
+        Method("rigl", "RigL", ACCURATE, "rigl:rigl", "Evci et al. 2020", 74.55,
+               does="drops small weights, grows by gradient"),
+        Method("rigl-uniform", "RigL, uniform", ACCURATE, "rigl:rigl_uniform", "Evci et al. 2020",
+               does="RigL with the same density in each layer"),
+        Method("set", "SET", ACCURATE, "rigl:set_", "Mocanu et al. 2018",
+               does="drops small weights, grows at random"),
+        Method("str", "STR", ACCURATE, "soft_threshold:soft_threshold", "Kusupati et al. 2020", 74.87, (), None,
+               does="learns a threshold for every layer"),
+        Method("continuous", "continuous", ACCURATE, "continuous:continuous", "Savarese et al. 2019",
+               does="trains soft gates, then what they select"),
         Method("control-fresh", "fresh values", TRAINABLE, "controls:control_fresh",
-               "control", None, _FROM_SPARSE, accepts_score=True),
+               "control", None, _FROM_SPARSE, accepts_score=True,
+               does="ASNI-I's mask, from new random values"),
         Method("control-signs", "shuffled signs", TRAINABLE, "controls:control_signs",
-               "control", None, _FROM_SPARSE, accepts_score=True),
+               "control", None, _FROM_SPARSE, accepts_score=True,
+               does="ASNI-II, its signs shuffled"),
         Method("control-mask", "shuffled mask", TRAINABLE, "controls:control_mask",
-               "control", None, _FROM_SPARSE, accepts_score=True),
+               "control", None, _FROM_SPARSE, accepts_score=True,
+               does="ASNI-II, its mask shuffled"),
         Method("lottery", "lottery", TRAINABLE, "lottery:lottery",
-               "Frankle and Carbin 2019", None, _FROM_DENSE, None, _ROUNDS),
+               "Frankle and Carbin 2019", None, _FROM_DENSE, None, _ROUNDS,
+               does="trains, prunes a fifth, resets, repeats"),
         Method("lottery-layerwise", "lottery, layer-wise", TRAINABLE, "lottery:lottery_layerwise",
-               "Frankle and Carbin 2019", None, _FROM_DENSE, None, _ROUNDS),
+               "Frankle and Carbin 2019", None, _FROM_DENSE, None, _ROUNDS,
+               does="the lottery, pruned layer by layer"),
         Method("lottery-rewind", "lottery, rewound", TRAINABLE, "lottery:lottery_rewind",
-               "Frankle et al. 2019", None, _FROM_DENSE, None, _ROUNDS + _REWIND),
+               "Frankle et al. 2019", None, _FROM_DENSE, None, _ROUNDS + _REWIND,
+               does="the lottery, reset to an early step"),
         Method("magnitude-rewind", "magnitude, rewound", TRAINABLE, "retraining:magnitude_rewind",
-               "Frankle et al. 2020", 73.33, _FROM_DENSE, 2, _REWIND),
+               "Frankle et al. 2020", 73.33, _FROM_DENSE, 2, _REWIND,
+               does="prunes once, returns to an early step"),
         Method("magnitude-retrain", "magnitude, retrained", TRAINABLE, "retraining:magnitude_retrain",
-               "Frankle et al. 2021", 75.12, _FROM_DENSE),
-        Method("snip", "SNIP", TRAINABLE, "snip:snip", "Lee, Ajanthan and Torr 2019", 69.29),
-        Method("grasp", "GraSP", TRAINABLE, "grasp:grasp", "Wang, Zhang and Grosse 2020", 71.56),
-        Method("synflow", "SynFlow", TRAINABLE, "synflow:synflow", "Tanaka et al. 2020"),
-        Method("early-bird", "Early-Bird", TRAINABLE, "early_bird:early_bird", "You et al. 2020"),
-        Method("random", "random", TRAINABLE, "random_mask:random_mask", "control"),
+               "Frankle et al. 2021", 75.12, _FROM_DENSE,
+               does="prunes once, trains again in full"),
+        Method("snip", "SNIP", TRAINABLE, "snip:snip", "Lee, Ajanthan and Torr 2019", 69.29,
+               does="masks before training, by sensitivity"),
+        Method("grasp", "GraSP", TRAINABLE, "grasp:grasp", "Wang, Zhang and Grosse 2020", 71.56,
+               does="masks before training, by gradient flow"),
+        Method("synflow", "SynFlow", TRAINABLE, "synflow:synflow", "Tanaka et al. 2020",
+               does="masks before training, without any data"),
+        Method("early-bird", "Early-Bird", TRAINABLE, "early_bird:early_bird", "You et al. 2020",
+               does="prunes once its mask stops changing"),
+        Method("random", "random", TRAINABLE, "random_mask:random_mask", "control",
+               does="masks before training, at random"),
     )
 }
 # fmt: on

@@ -43,7 +43,7 @@ LEAST = "leave out prunings of at most this fraction of the living weights (the 
 RATE = "the lottery's p: the largest fraction of the living weights to prune per round, such as 0.2"
 ROUNDS = "the lottery's number of prunings, instead of a rate"
 REWIND = "the k of rewound tickets: the step of the first round to return to"
-SCORE = "the score that ranks the weights"
+SCORE = "the score that ranks the weights: magnitude or lamp"
 FLOOR = "the minimum to keep in each layer: a fraction such as 0.01, or a whole number of weights"
 
 
@@ -217,7 +217,7 @@ class Overrides(BaseModel):
         default=None,
         description="number of epochs; gamma scales with it, and the nonzeros stay the same unless the curve changes",
     )
-    scale: float | None = Field(default=None, gt=0, description="multiply the epochs by this factor, such as 0.2")
+    scale: float | None = Field(default=None, gt=0, description="multiply the epochs, for example by 0.2")
     batch_size: BatchSize | None = Field(default=None, description="images per step, over all processes")
     lr: Rate | None = Field(default=None, description="the highest learning rate")
     sparsity: Sparsity | None = Field(default=None, description=A_FRACTION)

@@ -10,12 +10,9 @@ import re
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from asni.errors import AsniError, DamagedError
 from asni.files import regular_size
@@ -24,7 +21,11 @@ from asni.recipes.checking import checked
 from asni.runs import names
 from asni.runs.checksums import checksum, digest, opened
 
-Masks = Mapping[str, npt.NDArray[np.bool_]]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Masks = Mapping[str, "npt.NDArray[np.bool_]"]
 
 NUMBERS = {"seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds"}
 RESULT = NUMBERS | {"stage", "rounds"}
@@ -33,10 +34,10 @@ MOST_TEXT_BYTES = 32 << 20
 """Of a JSON file. The metrics of 100,000 epochs fit; parsed, a file takes up to 40 times its size in memory."""
 _MOST_COLUMNS = 100
 _NUMBER = re.compile(r"\d{1,18}")
-_LARGEST_WEIGHT = float(np.finfo(np.float32).max)
+_LARGEST_WEIGHT = (2 - 2**-23) * 2.0**127
 
 
-def weights(run: Path, file: str = names.WEIGHTS, only: Collection[str] = ()) -> dict[str, npt.NDArray[np.floating]]:
+def weights(run: Path, file: str = names.WEIGHTS, only: Collection[str] = ()) -> "dict[str, npt.NDArray[np.floating]]":
     """The weights of a run (`initial.safetensors`: those it started from), in the network's order.
 
     `only` names them; left out, all with two dimensions or more whose name ends with "weight" are taken.
@@ -45,8 +46,7 @@ def weights(run: Path, file: str = names.WEIGHTS, only: Collection[str] = ()) ->
     tensors = {
         name: tensor
         for name, tensor in _tensors(path).items()
-        if (name in only if only else name.endswith("weight") and tensor.ndim >= 2)
-        and np.issubdtype(tensor.dtype, np.floating)
+        if (name in only if only else name.endswith("weight") and tensor.ndim >= 2) and tensor.dtype.kind == "f"
     }
     if not tensors and not only:
         raise AsniError(f"{path} holds no weights of convolution or linear layers")
@@ -67,12 +67,12 @@ def masks(run: Path) -> Masks:
     path = run / names.MASK
     found = _tensors(path) if path.exists() or names.MASK in digests(run) else {}
     for name, mask in found.items():
-        if mask.dtype != np.bool_:
+        if mask.dtype.kind != "b":
             raise AsniError(f"{path}: the mask of {name} holds {mask.dtype}, not booleans")
     return found
 
 
-def masked_weights(run: Path) -> tuple[dict[str, npt.NDArray[np.floating]], Masks]:
+def masked_weights(run: Path) -> "tuple[dict[str, npt.NDArray[np.floating]], Masks]":
     """The final prunable weights of a run and their masks, checked to belong together.
 
     In a run with masks, the prunable weights are those that have one.
@@ -93,8 +93,10 @@ def metric_lines(run: Path) -> list[dict[str, Any]]:
     return [_object(line, f"{path}, line {number}", request) for number, line in enumerate(lines, 1)]
 
 
-def metrics(run: Path) -> dict[str, npt.NDArray[np.float64]]:
+def metrics(run: Path) -> "dict[str, npt.NDArray[np.float64]]":
     """The columns of `metrics.jsonl`; a value that is null, missing or not finite is NaN."""
+    import numpy as np
+
     path = run / names.METRICS
     rows: list[dict[str, float]] = []
     for number, line in enumerate(metric_lines(run), 1):
@@ -219,8 +221,10 @@ def _text(path: Path) -> str:
         raise AsniError(f"cannot read {path}: {error}") from error
 
 
-def _tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
+def _tensors(path: Path) -> "dict[str, npt.NDArray[Any]]":
     """Read with NumPy, so that figures and reports do not load torch."""
+    from safetensors.numpy import load_file
+
     try:
         regular_size(path)
         verify(path)

@@ -15,16 +15,16 @@ PAPER_RECIPE = "imagenet-resnet50-80"
 
 COLUMNS = (
     Column("method", "method", str, is_name=True),
-    Column("task", "task"),
+    Column("task", "task", expendable=6),
     Column("accuracy", "accuracy %", hundredths),
-    Column("spread", "spread", hundredths),
-    Column("seeds", "seeds"),
+    Column("spread", "spread", hundredths, expendable=2),
+    Column("seeds", "seeds", expendable=5),
     Column("nonzeros", "nonzeros", rounded),
-    Column("trainings", "trainings", tenths),
-    Column("steps", "steps", rounded),
-    Column("seconds", "seconds", rounded),
-    Column("paper_imagenet", "paper's ImageNet %", hundredths),
-    Column("difference", "difference", signed),
+    Column("trainings", "trainings", tenths, expendable=1),
+    Column("steps", "steps", rounded, expendable=7),
+    Column("seconds", "seconds", rounded, expendable=4),
+    Column("paper_imagenet", "paper's ImageNet %", hundredths, expendable=8),
+    Column("difference", "difference", signed, expendable=3),
 )
 NOTES = (
     TASKS,

@@ -15,9 +15,9 @@ COLUMNS = (
     Column("variant", "variant", str, is_name=True),
     Column("accuracy", "accuracy %", hundredths),
     Column("nonzeros", "nonzeros"),
-    Column("sparsity", "sparsity %", percent),
-    Column("total_sparsity", "of all %", percent),
-    Column("seconds", "seconds", tenths),
+    Column("sparsity", "sparsity %", percent, expendable=1),
+    Column("total_sparsity", "of all %", percent, expendable=3),
+    Column("seconds", "seconds", tenths, expendable=2),
 )
 
 

@@ -1,11 +1,10 @@
 """How far the runs of a study are, read from their files, and how long the rest will take."""
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from asni.display import duration
 from asni.errors import AsniError
@@ -80,9 +79,9 @@ def epochs_of(directory: Path) -> Epochs:
         stamp = stat.st_mtime_ns, stat.st_size
         if directory not in _READ or _READ[directory][0] != stamp:
             metrics = reading.metrics(directory)
-            seconds = metrics.get("seconds", np.array([]))
+            seconds = tuple(filter(math.isfinite, map(float, metrics.get("seconds", ()))))
             last = {key: float(values[-1]) for key, values in metrics.items()} if metrics.keys() >= SHOWN else None
-            _READ[directory] = stamp, Epochs(tuple(seconds[np.isfinite(seconds)].tolist()), last, stat.st_mtime)
+            _READ[directory] = stamp, Epochs(seconds, last, stat.st_mtime)
     except (OSError, AsniError):
         # Only for display: the training itself reports a damaged file.
         return Epochs()

@@ -40,12 +40,16 @@ def signed(value: float | None) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """The key of a value, its heading and its format; names are left-aligned, numbers right-aligned."""
+    """The key of a value, its heading and its format; names are left-aligned, numbers right-aligned.
+
+    On a narrow terminal, the column with the highest `expendable` is left out first; 0 is never left out.
+    """
 
     key: str
     heading: str
     text: Callable[[Any], str] = number
     is_name: bool = False
+    expendable: int = 0
 
 
 @dataclass(frozen=True)
