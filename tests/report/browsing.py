@@ -37,12 +37,16 @@ def coloured(browser: Any, scheme: str) -> Iterator[None]:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
+def unfold(browser: Any) -> None:
+    browser.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
+
+
 def find(browser: Any, css: str) -> Any:
     return browser.find_element("css selector", css)
 
 
 def card(browser: Any, css: str) -> Any:
-    return find(browser, css).find_element("xpath", "ancestor::div[@class='card']")
+    return find(browser, css).find_element("xpath", "ancestor::*[@class='card']")
 
 
 def texts(browser: Any, css: str) -> list[str]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from safetensors.numpy import save_file
 
 from asni.recipes import Recipe, load
+from asni.report.collecting import Collection
 from tests.runs.sealing import seal
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
@@ -66,6 +67,11 @@ def make_run(
     write(directory / "result.json", {**made, **_sizes(5), **(result or {})})
     seal(directory)
     return directory
+
+
+def told(collection: Collection) -> list[str]:
+    """What the reader is told about runs that are not shown, or not shown whole."""
+    return [notice.text for notice in collection.notices]
 
 
 def write(path: Path, value: object) -> None:

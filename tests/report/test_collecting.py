@@ -12,7 +12,7 @@ import pytest
 
 from asni.errors import UsageError
 from asni.report import collect, collecting
-from tests.report.made_runs import WEIGHT, make_run, write
+from tests.report.made_runs import WEIGHT, make_run, told, write
 from tests.runs.sealing import seal
 
 INITIAL = {"first.weight": WEIGHT}
@@ -22,7 +22,7 @@ def test_runs_are_found_wherever_they_lie_and_read_as_they_were_recorded(tmp_pat
     make_run(tmp_path / "digits-fc" / "seed-3" / "asni-1", seed=3, initial=INITIAL)
     make_run(tmp_path / "deep" / "er" / "dense", stage="dense", accuracy=95.0, initial=INITIAL)
     found = collect(tmp_path)
-    assert found.warnings == []
+    assert told(found) == []
     assert [(run.path, run.stage, run.seed, run.result["accuracy"]) for run in found.runs] == [
         ("deep/er/dense", "dense", 0, 95.0),
         ("digits-fc/seed-3/asni-1", "asni-1", 3, 91.5),
@@ -44,7 +44,7 @@ def test_a_linked_directory_is_looked_into_once_and_a_circle_of_links_ends(tmp_p
     (tmp_path / "there" / "self").symlink_to(tmp_path / "there")
     found = collect(tmp_path)
     assert [run.path for run in found.runs] == ["again"]
-    assert found.warnings == []
+    assert told(found) == []
 
 
 def test_a_directory_that_cannot_be_looked_into_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_a_directory_that_cannot_be_looked_into_is_named(tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "scandir", refuse_locked)
     found = collect(tmp_path)
     assert [run.path for run in found.runs] == ["good"]
-    (warning,) = found.warnings
+    (warning,) = told(found)
     assert warning.startswith("locked ")
     assert "Permission denied" in warning
 
@@ -80,7 +80,7 @@ def test_a_run_whose_numbers_cannot_be_read_is_left_out_by_name(
         path.write_bytes(content)
     found = collect(tmp_path)
     assert [run.path for run in found.runs] == ["good"]
-    (warning,) = found.warnings
+    (warning,) = told(found)
     assert warning.startswith("bad ")
     assert f"bad/{file}" in warning
     assert str(tmp_path) not in warning
@@ -93,7 +93,7 @@ def test_what_is_left_of_a_run_without_its_request_is_named(tmp_path: Path, kept
         (directory / file).unlink()
     found = collect(tmp_path)
     assert found.runs == []
-    assert "bad/request.json" in found.warnings[0]
+    assert "bad/request.json" in told(found)[0]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_damaged_file_beside_the_numbers_costs_only_what_it_held(tmp_path: Pat
     found = collect(tmp_path)
     assert [run.result["accuracy"] for run in found.runs] == [91.5]
     assert not getattr(found.runs[0], without)
-    (warning,) = found.warnings
+    (warning,) = told(found)
     assert warning.startswith("run ")
     assert without in warning
     assert file in warning
@@ -117,7 +117,7 @@ def test_initial_weights_that_are_damaged_or_missing_are_named(tmp_path: Path) -
     (make_run(tmp_path / "bad", initial=INITIAL) / "initial.safetensors").write_bytes(b"damaged")
     found = collect(tmp_path)
     assert {run.path: run.initial is not None for run in found.runs} == {"bad": False, "good": True, "none": False}
-    bad, none = found.warnings
+    bad, none = told(found)
     assert bad.startswith("bad ")
     assert "bad/initial.safetensors" in bad
     assert none.startswith("none ")
@@ -134,7 +134,7 @@ def test_a_sparse_run_without_its_mask_is_named_and_a_dense_one_has_none(tmp_pat
     seal(dense)
     found = collect(tmp_path)
     assert [run.path for run in found.runs] == ["dense", "sparse"]
-    (warning,) = found.warnings
+    (warning,) = told(found)
     assert warning.startswith("sparse ")
     assert "sparse/mask.safetensors" in warning
 
@@ -149,7 +149,7 @@ def test_a_finished_run_that_lost_some_of_its_epochs_is_named(tmp_path: Path) ->
     keep_epochs(make_run(tmp_path / "run", initial=INITIAL), slice(4))
     found = collect(tmp_path)
     assert [run.epochs_done for run in found.runs] == [4]
-    (warning,) = found.warnings
+    (warning,) = told(found)
     assert re.search(r"^run .*6 epochs.*metrics\.jsonl.*4", warning)
 
 
@@ -159,7 +159,7 @@ def test_a_round_that_is_a_part_of_the_training_is_whole(tmp_path: Path, stage: 
     keep_epochs(make_run(tmp_path / "run", stage=stage, result={"epochs": epochs}), kept)
     found = collect(tmp_path)
     assert [run.epochs_done for run in found.runs] == [epochs]
-    assert found.warnings == []
+    assert told(found) == []
 
 
 def test_an_epoch_that_was_never_asked_for_leaves_the_run_out(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_an_epoch_that_was_never_asked_for_leaves_the_run_out(tmp_path: Path) ->
     seal(directory)
     found = collect(tmp_path)
     assert found.runs == []
-    (warning,) = found.warnings
+    (warning,) = told(found)
     assert re.search(r"^run .*run/metrics\.jsonl.*epoch 100000000.* 6 epochs", warning)
 
 
@@ -178,7 +178,7 @@ def test_a_result_of_another_run_is_left_out(tmp_path: Path, other: dict[str, ob
     make_run(tmp_path / "run", result=other)
     found = collect(tmp_path)
     assert found.runs == []
-    (warning,) = found.warnings
+    (warning,) = told(found)
     assert re.search(r"^run .*run/result\.json.*asni-1 with seed 0", warning)
 
 
@@ -204,7 +204,7 @@ def test_an_unfinished_run_shows_its_last_epoch_and_a_warning(tmp_path: Path) ->
     (run,) = found.runs
     assert not run.finished
     assert (run.result["accuracy"], run.result["nonzeros"], run.result["seconds"]) == (87.5, 9, 1.0)
-    (warning,) = found.warnings
+    (warning,) = told(found)
     assert re.search(r"^run .*not finished.* 2 of 6 epochs", warning)
 
 
@@ -219,7 +219,7 @@ def test_a_result_without_one_of_its_numbers_is_left_out_not_completed(tmp_path:
     seal(directory)
     found = collect(tmp_path)
     assert found.runs == []
-    assert "epochs, nonzeros, rounds, seed, sparsity, stage, steps, total_sparsity" in found.warnings[0]
+    assert "epochs, nonzeros, rounds, seed, sparsity, stage, steps, total_sparsity" in told(found)[0]
 
 
 @pytest.mark.parametrize("release", ["9.9.0", "0.0", "", 9])
@@ -228,8 +228,8 @@ def test_a_run_of_another_version_is_named_and_left_out(tmp_path: Path, release:
     seal(tmp_path / "run")
     found = collect(tmp_path)
     assert found.runs == []
-    assert found.warnings[0].startswith("run ")
-    assert f"asni {release}, " in found.warnings[0]
+    assert told(found)[0].startswith("run ")
+    assert f"asni {release}, " in told(found)[0]
 
 
 def test_a_run_of_an_unknown_version_is_shown_with_a_warning(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_run_of_an_unknown_version_is_shown_with_a_warning(tmp_path: Path) -> 
     seal(tmp_path / "run")
     found = collect(tmp_path)
     assert len(found.runs) == 1
-    (warning,) = found.warnings
+    (warning,) = told(found)
     assert re.search(r"^run .*version of asni", warning)
 
 
@@ -247,7 +247,7 @@ def test_a_run_of_the_same_series_is_shown(tmp_path: Path) -> None:
     seal(tmp_path / "run")
     found = collect(tmp_path)
     assert len(found.runs) == 1
-    assert found.warnings == []
+    assert told(found) == []
 
 
 def test_a_recipe_with_an_unknown_key_is_left_out(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_recipe_with_an_unknown_key_is_left_out(tmp_path: Path) -> None:
     seal(directory)
     found = collect(tmp_path)
     assert found.runs == []
-    assert "quantum" in found.warnings[-1]
+    assert "quantum" in told(found)[-1]
 
 
 def test_a_directory_that_does_not_exist_is_refused(tmp_path: Path) -> None:
@@ -273,4 +273,4 @@ def test_a_file_of_another_unfinished_run_is_not_shown(tmp_path: Path, file: str
     shutil.copy(second / file, first / file)
     found = collect(tmp_path)
     assert [run.path for run in found.runs] == ["second"]
-    assert re.search(r"^first .*metrics\.jsonl.*another run than the request\.json", found.warnings[0])
+    assert re.search(r"^first .*metrics\.jsonl.*another run than the request\.json", told(found)[0])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from asni.recipes import load
-from tests.report.browsing import after_drawing, find, texts
+from tests.report.browsing import after_drawing, find, texts, unfold
 from tests.report.made_runs import WEIGHT, make_run
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium: pip install '.[dev]'").Keys
@@ -84,18 +84,22 @@ def test_a_layer_that_was_chosen_by_its_bar_stays_chosen(served: Any, runs: Path
 
 
 def test_a_table_stays_sorted(served: Any, runs: Path) -> None:
+    unfold(served)
     for _ in range(2):
         find(served, "[aria-label=runs] [data-key=variant]").click()
     section = with_new_runs(served, runs)
     assert find(section, "[aria-label=runs] [aria-sort]").get_attribute("aria-sort") == "descending"
-    assert texts(section, "[aria-label=runs] tbody td:first-child") == ["original initialisation", "dense", "ASNI-I"]
+    names = [cell.split(" shortened")[0] for cell in texts(section, "[aria-label=runs] tbody td:first-child")]
+    assert names == ["original initialisation", "dense", "ASNI-I"]
 
 
 def test_what_was_opened_stays_open(served: Any, runs: Path) -> None:
+    find(served, "[data-key='card How each run was made']").click()
     served.find_elements("css selector", "details.run summary")[1].click()
     section = with_new_runs(served, runs)
     (opened,) = texts(section, "details.run[open] summary")
     assert opened.endswith("digits/original")
+    assert texts(section, "details.card[open] > summary") == ["How each run was made"]
 
 
 @pytest.mark.parametrize(
@@ -110,6 +114,7 @@ def test_what_was_opened_stays_open(served: Any, runs: Path) -> None:
     ],
 )
 def test_the_keyboard_stays_where_it_was(served: Any, runs: Path, focused: str) -> None:
+    unfold(served)
     served.execute_script("arguments[0].focus()", find(served, focused))
     section = with_new_runs(served, runs)
     assert served.switch_to.active_element == find(section, focused)

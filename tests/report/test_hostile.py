@@ -13,7 +13,8 @@ import pytest
 from asni.report import building, collect, collecting, fitted, fitting, page
 from asni.report.collecting import Collection
 from asni.report.commands import command
-from tests.report.made_runs import WEIGHT, make_run, recipe
+from asni.report.notices import Cause, Notice
+from tests.report.made_runs import WEIGHT, make_run, recipe, told
 from tests.runs.sealing import seal
 
 INITIAL = {"first.weight": WEIGHT}
@@ -31,7 +32,7 @@ def the_warning(root: Path) -> str:
     make_run(root / "good", seed=1, initial=INITIAL)
     found = shown(root)
     assert [run.path for run in found.runs] == ["good"]
-    (warning,) = found.warnings
+    (warning,) = told(found)
     assert warning.startswith("bad")
     return warning
 
@@ -117,7 +118,7 @@ def test_half_of_a_surrogate_pair_costs_the_environment(tmp_path: Path) -> None:
     change(directory / "environment.json", lambda environment: environment.update(cpu="\ud800"))
     found = shown(tmp_path)
     assert found.runs[0].environment == {}
-    assert "bad/environment.json" in found.warnings[0]
+    assert "bad/environment.json" in told(found)[0]
 
 
 def test_file_names_that_are_not_utf_8_stay_apart(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_file_names_that_are_not_utf_8_stay_apart(tmp_path: Path) -> None:
         make_run(tmp_path / os.fsdecode(name), seed=number)
     found = shown(tmp_path)
     assert [run.path for run in found.runs] == ["run\\udcfe", "run\\udcff"]
-    assert [warning.split()[0] for warning in found.warnings] == ["run\\udcfe", "run\\udcff"]
+    assert [warning.split()[0] for warning in told(found)] == ["run\\udcfe", "run\\udcff"]
 
 
 @pytest.mark.parametrize("file", ["request.json", "environment.json", "metrics.jsonl", "result.json"])
@@ -134,7 +135,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, file: str) -> None:
     path.unlink()
     os.mkfifo(path)
     found = shown(tmp_path)
-    assert f"bad/{file}: it is" in found.warnings[0]
+    assert f"bad/{file}: it is" in told(found)[0]
     assert len(found.runs) == (file == "environment.json")
 
 
@@ -145,7 +146,7 @@ def test_a_pipe_instead_of_weights_costs_the_weights(tmp_path: Path, file: str) 
     os.mkfifo(path)
     found = shown(tmp_path)
     assert len(found.runs) == 1
-    assert f"bad/{file}: it is" in found.warnings[0]
+    assert f"bad/{file}: it is" in told(found)[0]
 
 
 @pytest.mark.parametrize("file", ["request.json", "metrics.jsonl", "result.json", "weights.safetensors"])
@@ -172,7 +173,7 @@ def test_a_file_that_is_a_link_inside_the_directory_is_read(tmp_path: Path) -> N
     (tmp_path / "linked").symlink_to(tmp_path / "runs")
     found = shown(tmp_path / "linked")
     assert [len(run.layers) for run in found.runs] == [1, 1]
-    assert found.warnings == []
+    assert told(found) == []
 
 
 def test_a_directory_that_is_a_link_out_of_the_directory_is_not_looked_into(tmp_path: Path) -> None:
@@ -187,7 +188,7 @@ def test_a_link_to_itself_is_nothing(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     found = shown(tmp_path)
     assert [run.path for run in found.runs] == ["run"]
-    assert found.warnings == []
+    assert told(found) == []
 
 
 @pytest.mark.parametrize("file", ["request.json", "metrics.jsonl", "result.json"])
@@ -200,7 +201,7 @@ def test_huge_weights_are_refused_by_their_size(tmp_path: Path) -> None:
     os.truncate(make_run(tmp_path / "bad", initial=INITIAL) / "weights.safetensors", 10**10)
     found = shown(tmp_path)
     assert len(found.runs) == 1
-    assert "bad/weights.safetensors: it has 10,000,000,000 bytes" in found.warnings[0]
+    assert "bad/weights.safetensors: it has 10,000,000,000 bytes" in told(found)[0]
 
 
 def make_nested(root: Path, depth: int, name: str) -> None:
@@ -272,7 +273,7 @@ def test_more_layers_than_can_be_shown_cost_the_layers(tmp_path: Path, monkeypat
     make_run(tmp_path / "run", weights={f"{name}.weight": WEIGHT for name in "abc"}, initial=INITIAL)
     found = shown(tmp_path)
     assert found.runs[0].layers == []
-    assert "run/weights.safetensors holds 3 layers" in found.warnings[0]
+    assert "run/weights.safetensors holds 3 layers" in told(found)[0]
 
 
 def test_a_different_key_in_every_epoch_is_refused(tmp_path: Path) -> None:
@@ -297,7 +298,7 @@ def test_a_run_larger_than_the_page_is_left_out(tmp_path: Path, edit: Callable[[
     make_run(tmp_path / "good", seed=1, initial=INITIAL)
     found = shown(tmp_path)
     assert [run.path for run in found.runs] == ["good"]
-    assert "bytes of the page" in found.warnings[-1]
+    assert "bytes of the page" in told(found)[-1]
 
 
 def test_as_few_of_the_largest_runs_as_possible_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,7 +309,7 @@ def test_as_few_of_the_largest_runs_as_possible_are_left_out(tmp_path: Path, mon
     monkeypatch.setattr(building, "MOST_BYTES", whole)
     found = shown(tmp_path)
     assert [run.path for run in found.runs] == ["1", "2", "3"]
-    assert found.warnings[0].startswith("0 was skipped")
+    assert told(found)[0].startswith("0 was skipped")
 
 
 def test_a_message_that_quotes_a_long_name_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
@@ -318,9 +319,10 @@ def test_a_message_that_quotes_a_long_name_keeps_its_beginning_and_its_end(tmp_p
     assert warning.endswith("not an integer")
 
 
-def test_thousands_of_warnings_are_counted_on_the_page(tmp_path: Path) -> None:
-    found = Collection("many", [], [f"run-{number} was skipped" for number in range(3000)])
-    assert '"run-999 was skipped","and 2,000 more warnings"]' in page(found)
+def test_thousands_of_notices_are_counted_on_the_page(tmp_path: Path) -> None:
+    found = Collection("many", [], [Notice(Cause.SKIPPED, f"run-{number}") for number in range(3000)])
+    assert '"summary":"3,000 runs were skipped"' in page(found)
+    assert '"run-999","and 2,000 more"]' in page(found)
 
 
 @pytest.mark.parametrize("key", ["recipe", "stage", "seed", "precision", "method", "settings"])
@@ -335,7 +337,7 @@ def test_a_header_that_promises_more_than_the_file_holds_costs_the_layers(tmp_pa
     header = b'{"a.weight":{"dtype":"F32","shape":[1000000,1000000],"data_offsets":[0,4000000000000]}}'
     (directory / "weights.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     seal(directory)
-    assert "without its layers: cannot read run/weights.safetensors" in shown(tmp_path).warnings[0]
+    assert "without its layers: cannot read run/weights.safetensors" in told(shown(tmp_path))[0]
 
 
 def test_nothing_that_a_run_raises_breaks_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,4 +349,4 @@ def test_nothing_that_a_run_raises_breaks_the_page(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(building, "command", lambda run: refuse() if run.path == "bad" else command(run))
     found = shown(tmp_path)
     assert [run.path for run in found.runs] == ["good"]
-    assert found.warnings[-1] == "bad was skipped: it cannot be drawn (OverflowError: too large)"
+    assert told(found)[-1] == "bad was skipped: it cannot be drawn (OverflowError: too large)"

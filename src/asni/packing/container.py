@@ -24,14 +24,14 @@ _PREFIX = struct.Struct("<5sBII")
 _CRC = struct.Struct("<I")
 
 
-def write(path: Path, header: dict[str, Any], sections: list[bytes]) -> None:
-    """Write a packed file atomically."""
+def blocks(header: dict[str, Any], sections: list[bytes]) -> list[bytes]:
+    """The content of a packed file, piece by piece."""
     packed = compress_json({**header, "sections": [len(section) for section in sections]})
     prefix = MAGIC + bytes([VERSION]) + struct.pack("<I", len(packed))
-    blocks = [prefix, _CRC.pack(zlib.crc32(prefix + packed)), packed]
+    found = [prefix, _CRC.pack(zlib.crc32(prefix + packed)), packed]
     for section in sections:
-        blocks += [section, _CRC.pack(zlib.crc32(section))]
-    write_blocks(path, blocks)
+        found += [section, _CRC.pack(zlib.crc32(section))]
+    return found
 
 
 def read(path: Path, memory: Memory) -> tuple[dict[str, Any], list[bytes]]:

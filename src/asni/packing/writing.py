@@ -24,6 +24,11 @@ _SURELY_SPARSE = 0.25
 
 def write(path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[str, Any], about: dict[str, Any]) -> None:
     """Write `tensors` in one of MODES, with how to build the `network` and what is known `about` it."""
+    container.write_blocks(path, packed(tensors, mode, network, about))
+
+
+def packed(tensors: Mapping[str, Tensor], mode: str, network: dict[str, Any], about: dict[str, Any]) -> list[bytes]:
+    """What `write` writes, piece by piece."""
     if mode not in MODES:
         raise unknown("mode", mode, MODES)
     _require_readable(tensors)
@@ -43,7 +48,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[st
             entries.append(entry)
             content.add(entry, tensor)
     header = {"mode": mode, "network": network, "tensors": [entry.to_json() for entry in entries]}
-    container.write(path, header | {"about": bool(about), "content": content.value}, sections)
+    return container.blocks(header | {"about": bool(about), "content": content.value}, sections)
 
 
 def _require_readable(tensors: Mapping[str, Tensor]) -> None:

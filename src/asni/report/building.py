@@ -17,16 +17,22 @@ from asni.recipes import Recipe
 from asni.recipes.recipe import is_path
 from asni.report.collecting import RESULTS, Collection, ShownRun
 from asni.report.commands import command
+from asni.report.marks import marks
+from asni.report.notices import grouped
+from asni.report.story import story
 from asni.report.weights import distribution, layers
 
 MOST_BYTES = 5_000_000
 _BINS = (80, 40, 20)  # of a histogram: as fine as the page's size allows
 _MOST_EPOCHS = 10_000  # of a schedule, which is solved for alpha
-_MOST_WARNINGS = 1000
+_MOST_DETAILS = 1000
+_STYLES = ("report.css", "story.css")
 _SCRIPTS = (
     "elements.js",
     "chart.js",
     "tables.js",
+    "story.js",
+    "ranking.js",
     "epochs.js",
     "sizes.js",
     "distribution.js",
@@ -54,7 +60,7 @@ def page(collection: Collection, *, version: str | None = None) -> str:
 
 def size(collection: Collection) -> int:
     """The bytes that the runs take at least."""
-    return len(_json(_data(collection, min(_BINS), None)))
+    return len(_json(_data(collection, min(_BINS), None, packed=False)))
 
 
 def fits(collection: Collection) -> bool:
@@ -76,7 +82,7 @@ def _json(data: Mapping[str, Any]) -> str:
 def _frame() -> str:
     """The page without its data."""
     folder = files(__package__).joinpath("page")
-    style = folder.joinpath("report.css").read_text(encoding="utf-8")
+    style = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _STYLES)
     script = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
     html = folder.joinpath("report.html").read_text(encoding="utf-8")
     parts = {
@@ -95,7 +101,7 @@ def _content_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _data(collection: Collection, bins: int, version: str | None) -> dict[str, Any]:
+def _data(collection: Collection, bins: int, version: str | None, *, packed: bool = True) -> dict[str, Any]:
     groups: dict[str, list[ShownRun]] = {}
     families: dict[str, list[ShownRun]] = {}
     for run in collection.runs:
@@ -107,20 +113,28 @@ def _data(collection: Collection, bins: int, version: str | None) -> dict[str, A
     return {
         "name": collection.name,
         "version": version,
-        "warnings": _shortened(collection.warnings),
+        "notices": _notices(collection),
         "groups": [
             {
                 "family": list(families).index(_family(own[0])),
                 **_group(sorted(own, key=_place), stages[_family(own[0])], bins),
+                "story": story(sorted(own, key=_place), packed=packed),
             }
             for own in groups.values()
         ],
     }
 
 
-def _shortened(warnings: Sequence[str]) -> list[str]:
-    more = len(warnings) - _MOST_WARNINGS
-    return [*warnings[:_MOST_WARNINGS], *([f"and {more:,} more warnings"] if more > 0 else [])]
+def _notices(collection: Collection) -> list[dict[str, Any]]:
+    return [
+        {"note": group.is_note, "summary": group.summary, "details": _listed(group.details)}
+        for group in grouped(collection.notices)
+    ]
+
+
+def _listed(details: Sequence[str]) -> list[str]:
+    more = len(details) - _MOST_DETAILS
+    return [*details[:_MOST_DETAILS], *([f"and {more:,} more"] if more > 0 else [])]
 
 
 def _family(run: ShownRun) -> str:
@@ -223,6 +237,7 @@ def _run(run: ShownRun, bins: int) -> dict[str, Any]:
         "precision": run.precision,
         "finished": run.finished,
         "epochs_done": run.epochs_done,
+        "marks": marks(run),
         **{key: _shown(run.result[key]) for key in RESULTS},
         "paper": run.recipe.paper.accuracy(run.stage) if run.stage in VARIANTS else None,
         "curves": {key: [_curve_point(v) for v in run.metrics[key]] for key in _CURVES if key in run.metrics},

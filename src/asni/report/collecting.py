@@ -1,9 +1,9 @@
-"""Read every run below a directory. All files are validated; what cannot be read becomes a warning, never a number."""
+"""Read every run below a directory. All files are validated; what cannot be read becomes a notice, never a number."""
 
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import version
@@ -20,6 +20,7 @@ from asni.files import regular_size
 from asni.methods import FROM_ORIGINAL_VALUES, METHODS
 from asni.recipes import Recipe
 from asni.report.finding import directories, require_inside
+from asni.report.notices import Cause, Notice
 from asni.report.possible import require_possible
 from asni.runs import names, reading
 
@@ -28,10 +29,11 @@ _KINDS: dict[type, str] = {str: "a string", int: "an integer", dict: "an object"
 _MOST_LAYER_BINS = 2048
 _MOST_NETWORK_BINS = 16384  # one layer with large weights sets the span, but most weights are near zero
 _CACHED_RUNS = 2048  # cached runs; with more, reading them in order would miss every time
-_MOST_WARNING = 1000  # characters; a message may quote a name from a file, of any length
+_MOST_DETAIL = 1000  # characters; a message may quote a name from a file, of any length
 _MOST_LAYERS = 5000
 _MOST_WEIGHTS_BYTES = 1 << 30
 _MOST_SEED = 2**64 - 1
+Found = list[tuple[Cause, str]]
 Stamps = tuple[tuple[int, int] | None, ...]
 RESULTS = ("accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds")
 
@@ -40,9 +42,11 @@ RESULTS = ("accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds")
 class ShownRun:
     """One training: its request, its progress and its results.
 
-    `network` is a histogram of its surviving weights, `initial` one of the weights before any training.
+    `network` is a histogram of its surviving weights, `initial` one of the weights before any training. Of ASNI-II,
+    `start_numbers` is how many numbers its weights started from, if that is known.
     """
 
+    directory: Path
     path: str
     recipe: Recipe
     own_data: Mapping[str, Any] | None
@@ -58,6 +62,7 @@ class ShownRun:
     layers: list[Layer]
     network: Histogram | None
     initial: Histogram | None
+    start_numbers: int | None
 
     @property
     def is_last(self) -> bool:
@@ -71,11 +76,11 @@ class ShownRun:
 
 @dataclass
 class Collection:
-    """The runs in the order of their paths, and warnings about those that were skipped or are incomplete."""
+    """The runs in the order of their paths, and notices about those that were skipped or are incomplete."""
 
     name: str
     runs: list[ShownRun] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
 
 
 def collect(root: Path) -> Collection:
@@ -84,23 +89,21 @@ def collect(root: Path) -> Collection:
         raise UsageError(f"{root} is not a directory. Choose one that contains runs, such as runs/ or runs/mnist-fc.")
     collection = Collection(_encodable(root.resolve().name))
 
-    def warn(warning: str) -> None:
-        collection.warnings.append(_printable(root, warning))
+    def notice(directory: Path, cause: Cause, detail: str) -> None:
+        run, detail = (_printable(root, text) for text in (directory.relative_to(root).as_posix(), detail))
+        collection.notices.append(Notice(cause, run, detail))
 
-    def skipped(directory: Path, why: str) -> None:
-        warn(f"{directory.relative_to(root).as_posix()} was skipped: {why}")
-
-    found = [*directories(root, skipped)]
-    for directory in on_stderr().track(found, f"Reading {len(found)} runs"):
-        warnings: list[str] = []
+    below = [*directories(root, lambda skipped, why: notice(skipped, Cause.SKIPPED, why))]
+    for directory in on_stderr().track(below, f"Reading {len(below)} runs"):
+        found: Found = []
         try:
             require_inside(root, directory)
-            collection.runs.append(_read(directory, _encodable(directory.relative_to(root).as_posix()), warnings))
+            collection.runs.append(_read(directory, _encodable(directory.relative_to(root).as_posix()), found))
         except Exception as error:
             # A hostile file can raise almost anything, and the other runs must be shown.
-            warnings.append(f"{directory.relative_to(root).as_posix()} was skipped: {reason(error)}")
-        for warning in warnings:
-            warn(warning)
+            found.append((Cause.SKIPPED, reason(error)))
+        for cause, detail in found:
+            notice(directory, cause, detail)
     return collection
 
 
@@ -122,11 +125,11 @@ def stamps(directory: Path, files: Sequence[str]) -> Stamps:
     return tuple(found)
 
 
-def _printable(root: Path, warning: str) -> str:
+def _printable(root: Path, detail: str) -> str:
     """Remove `root` from paths: a shared page must not reveal it, and the same runs must give the same bytes."""
-    text = _encodable(warning.replace(f"{root}{os.sep}", ""))
-    half = _MOST_WARNING // 2
-    return text if len(text) <= _MOST_WARNING else f"{text[:half]} … {text[-half:]}"
+    text = _encodable(detail.replace(f"{root}{os.sep}", ""))
+    half = _MOST_DETAIL // 2
+    return text if len(text) <= _MOST_DETAIL else f"{text[:half]} … {text[-half:]}"
 
 
 def _encodable(name: str) -> str:
@@ -134,9 +137,9 @@ def _encodable(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
+def _read(directory: Path, path: str, found: Found) -> ShownRun:
     request = _encodable_object(directory / names.REQUEST)
-    environment = _environment(directory, path, warnings)
+    environment = _environment(directory, found)
     recipe = reading.recipe(directory)
     finished = (directory / names.RESULT).exists()
     metrics = _metrics(directory, recipe.training.epochs)
@@ -145,12 +148,14 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
         raise AsniError(f"{directory / names.REQUEST}: seed is {seed}, not between 0 and {_MOST_SEED}")
     result = _result(directory, stage, seed) if finished else _last(metrics)
     if finished:
-        warnings += _missing(path, metrics, result)
+        found += _missing(metrics, result)
     else:
         done, epochs = len(metrics["epoch"]), recipe.training.epochs
-        warnings.append(f"{path} is not finished: its results are those after {done} of {epochs} epochs")
-    counted, network = _weights(directory, path, warnings) if finished else ([], None)
+        found.append((Cause.UNFINISHED, f"its results are those after {done} of {epochs} epochs"))
+    has_weights = finished and _has_weights(directory, found)
+    counted, network = _weights(directory, found) if has_weights else ([], None)
     return ShownRun(
+        directory,
         path,
         recipe,
         reading.own_data(directory),
@@ -165,7 +170,8 @@ def _read(directory: Path, path: str, warnings: list[str]) -> ShownRun:
         environment,
         counted,
         network,
-        _initial(directory, path, warnings) if finished and stage in FROM_ORIGINAL_VALUES else None,
+        _initial(directory, found) if has_weights and stage in FROM_ORIGINAL_VALUES else None,
+        _start_numbers(directory, counted) if finished and stage == "asni-2" else None,
     )
 
 
@@ -193,18 +199,18 @@ def _asked(directory: Path, request: Mapping[str, Any], key: str, kind: type[Val
     return value
 
 
-def _environment(directory: Path, path: str, warnings: list[str]) -> dict[str, Any]:
+def _environment(directory: Path, found: Found) -> dict[str, Any]:
     try:
-        found = _encodable_object(directory / names.ENVIRONMENT)
+        environment = _encodable_object(directory / names.ENVIRONMENT)
     except AsniError as error:
-        warnings.append(f"{path} is shown without its environment: {error}")
+        found.append((Cause.NO_ENVIRONMENT, str(error)))
         return {}
-    ours, theirs = version("asni"), found.get("asni")
+    ours, theirs = version("asni"), environment.get("asni")
     if theirs is None:
-        warnings.append(f"{path} does not record which version of asni wrote it")
+        found.append((Cause.UNKNOWN_VERSION, ""))
     elif _series(str(theirs)) != _series(ours):
         raise AsniError(f"it was written by asni {theirs}, and asni {ours} may misread its numbers")
-    return found
+    return environment
 
 
 def _series(release: str) -> list[str]:
@@ -231,10 +237,11 @@ def _result(directory: Path, stage: str, seed: int) -> dict[str, Any]:
     return found
 
 
-def _missing(path: str, metrics: Mapping[str, npt.NDArray[np.float64]], result: Mapping[str, Any]) -> Iterator[str]:
-    """Warnings about what a finished run should have saved but lacks."""
-    if (recorded := len(metrics["epoch"])) != result["epochs"]:
-        yield f"{path} was trained for {result['epochs']} epochs, but its {names.METRICS} holds {recorded}"
+def _missing(metrics: Mapping[str, npt.NDArray[np.float64]], result: Mapping[str, Any]) -> Found:
+    """What a finished run should have saved but lacks."""
+    recorded, trained = len(metrics["epoch"]), result["epochs"]
+    why = f"it was trained for {trained} epochs, but its {names.METRICS} holds {recorded}"
+    return [] if recorded == trained else [(Cause.LOST_EPOCHS, why)]
 
 
 def _last(metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
@@ -242,21 +249,37 @@ def _last(metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
     return {**last, "seconds": float(metrics["seconds"].sum()) if "seconds" in metrics else math.nan}
 
 
-def _weights(directory: Path, path: str, warnings: list[str]) -> tuple[list[Layer], Histogram | None]:
+def _has_weights(directory: Path, found: Found) -> bool:
+    """Whether the run's weights are there, whole or damaged; runs are often shared without them, on purpose."""
+    files = (names.WEIGHTS, names.MASK, names.INITIAL)
+    if any(os.path.lexists(directory / name) for name in files) or names.WEIGHTS not in reading.digests(directory):
+        return True
+    found.append((Cause.NO_WEIGHTS, ""))
+    return False
+
+
+def _weights(directory: Path, found: Found) -> tuple[list[Layer], Histogram | None]:
     try:
-        found, network = _counted(directory, stamps(directory, (names.RESULT, names.WEIGHTS, names.MASK)))
+        counted, network = _counted(directory, stamps(directory, (names.RESULT, names.WEIGHTS, names.MASK)))
     except AsniError as error:
-        warnings.append(f"{path} is shown without its layers: {error}")
+        found.append((Cause.UNDRAWN_LAYERS, str(error)))
         return [], None
-    return list(found), network
+    return list(counted), network
 
 
-def _initial(directory: Path, path: str, warnings: list[str]) -> Histogram | None:
+def _initial(directory: Path, found: Found) -> Histogram | None:
     try:
         return _counted_initial(directory, stamps(directory, (names.RESULT, names.INITIAL)))
     except AsniError as error:
-        warnings.append(f"{path} is shown without its initial weights: {error}")
+        found.append((Cause.UNDRAWN_START, str(error)))
         return None
+
+
+def _start_numbers(directory: Path, counted: Sequence[Layer]) -> int | None:
+    try:
+        return sum(number is not None for pair in reading.centroids(directory).values() for number in pair)
+    except AsniError:
+        return 2 * len(counted) or None
 
 
 @lru_cache(maxsize=_CACHED_RUNS)

@@ -155,6 +155,16 @@ def own_data(run: Path) -> dict[str, Any] | None:
     return found
 
 
+def centroids(run: Path) -> dict[str, tuple[float | None, float | None]]:
+    """The two numbers that each layer of an ASNI-II run started from; None where a layer had no weight of that sign."""
+    path = run / names.CENTROIDS
+    try:
+        found = json.loads(_text(path))
+        return {name: (pair["positive"], pair["negative"]) for name, pair in found.items()}
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
+        raise AsniError(f"{path}: not the centroids of layers ({error!r})") from error
+
+
 def json_object(path: Path) -> dict[str, Any]:
     """The content of `request.json`, `environment.json` or `result.json`."""
     return _object(_text(path), str(path))

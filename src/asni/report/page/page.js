@@ -1,4 +1,4 @@
-// The page: warnings, then each recipe with its tables, figures, schedule and how its runs were made.
+// The page: each recipe with what it achieved, its figures, its schedule, its tables and how its runs were made.
 
 function runName(group, run) {
   const alike = group.runs.filter((each) => each.stage === run.stage && each.seed === run.seed).length > 1;
@@ -11,19 +11,6 @@ function runChooser(key, group, runs, chosen, onchange) {
   const view = chooser(key, options, onchange);
   if (chosen) view.value = chosen.path;
   return { view, run: () => runs.find(({ path }) => path === view.value) ?? null };
-}
-
-function warningsView(warnings) {
-  if (!warnings.length) return [];
-  const summary = counted(warnings.length, "warning");
-  return [
-    element(
-      "details",
-      { class: "warnings", open: true },
-      element("summary", { "data-key": "warnings" }, summary),
-      element("ul", {}, ...warnings.map((warning) => element("li", {}, warning))),
-    ),
-  ];
 }
 
 function factsView(facts) {
@@ -51,28 +38,31 @@ function madeView(group) {
       factsView(run.environment),
     ),
   );
-  return element("div", { class: "card" }, element("h3", {}, "How each run was made"), ...runs);
+  return foldedCard("How each run was made", false, ...runs);
 }
 
-function recipeView(group, index, groups) {
+/** Without `headline` the story is told at the head of the page. */
+function recipeView(group, index, groups, headline = true) {
   const id = `recipe-${index}`;
   const exists = (view) => view !== null;
   const networks = [sizesView(group, groups), group.distribution && distributionView(group)].filter(exists);
   const views = [
-    seedsTable(group),
-    runsTable(group),
+    headline ? storyView(group) : null,
+    factsView(group.facts),
+    rankingView(group),
     ...trainingView(group),
     networks.length ? element("div", { class: "pair" }, ...networks) : null,
     layersView(group),
     group.schedule && scheduleView(group, id),
+    seedsTable(group),
+    runsTable(group),
     madeView(group),
   ];
   return element(
     "section",
     { class: "recipe", id, "aria-labelledby": `${id}-heading`, "data-key": recipeKey(group) },
     element("h2", { id: `${id}-heading` }, group.recipe),
-    ...(group.title ? [element("p", { class: "quiet" }, group.title)] : []),
-    factsView(group.facts),
+    ...(group.title && headline ? [element("p", { class: "quiet" }, group.title)] : []),
     ...views.filter(exists),
   );
 }
@@ -90,23 +80,29 @@ function contents(groups) {
   return [element("nav", { "aria-label": "recipes", "data-key": "recipes" }, element("ul", {}, ...links))];
 }
 
+/** A page about one recipe begins with its story, one about several with their directory. */
+function headOf({ name, groups, notices }) {
+  const count = groups.reduce((sum, group) => sum + group.runs.length, 0);
+  const [only] = groups.length === 1 ? groups : [];
+  const story = only ? storyView(only) : null;
+  const what = count ? `${counted(count, "run")} of ${counted(groups.length, "recipe")}` : "No runs to show yet.";
+  return [
+    element(
+      "header",
+      { class: only ? "page one" : "page" },
+      element("h1", {}, only ? only.title || only.recipe : name),
+      element("p", { class: "quiet" }, only ? `${what}, in ${name}` : what),
+    ),
+    ...(story ? [story] : []),
+    ...noticesView(notices),
+  ];
+}
+
 function show(data) {
   document.title = `asni: ${data.name}`;
-  const count = data.groups.reduce((sum, group) => sum + group.runs.length, 0);
   document.body.append(hatches());
-  document
-    .getElementById("report")
-    .append(
-      element("h1", {}, data.name),
-      element(
-        "p",
-        { class: "quiet" },
-        count ? `${counted(count, "run")} of ${counted(data.groups.length, "recipe")}` : "No runs to show yet.",
-      ),
-      ...warningsView(data.warnings),
-      ...contents(data.groups),
-      ...data.groups.map(recipeView),
-    );
+  const sections = data.groups.map((group, index) => recipeView(group, index, data.groups, data.groups.length > 1));
+  document.getElementById("report").append(...headOf(data), ...contents(data.groups), ...sections);
   if (data.version !== null) followServer(data.version);
 }
 

@@ -41,11 +41,11 @@ function sizesOf(family) {
   };
 }
 
-/** Null if there are only dense networks. */
+/** Null if all sparse networks have one size: those are ranked. */
 function sizesView(group, groups) {
   const family = groups.filter((each) => each.family === group.family);
   const { points, levels, again } = sizesOf(family);
-  if (!points.length) return null;
+  if (haveOneSize(points)) return null;
   const looks = new Map([...levels, ...points].map(({ stage, look }) => [stage, look]));
   const methods = switches(
     "size",

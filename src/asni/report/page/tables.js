@@ -12,9 +12,9 @@ function signed(value) {
 function columnsOf(group) {
   const columns = [
     { heading: "variant", value: (run) => group.stages[run.stage].title, cell: (run) => nameCell(group, run) },
-    { heading: "seed", value: (run) => run.seed, format: String },
     { heading: "accuracy", value: (run) => run.accuracy, format: percent },
     { heading: "nonzeros", value: (run) => run.nonzeros, format: whole },
+    { heading: "seed", value: (run) => run.seed, format: String },
     { heading: "sparsity", value: (run) => run.sparsity, format: fraction },
     { heading: "total sparsity", value: (run) => run.total_sparsity, format: fraction },
     { heading: "seconds", value: (run) => run.seconds, format: (value) => value.toFixed(1) },
@@ -26,12 +26,18 @@ function columnsOf(group) {
   return columns;
 }
 
-function nameCell(group, run) {
+/** The name of a run, or of the runs of a row, with what must be known about them. */
+function nameCell(group, row) {
   const notes = [];
-  if (run.precision !== "fp32") notes.push(run.precision);
-  if (!run.finished) notes.push(`${run.epochs_done} of ${group.facts.epochs} epochs`);
-  const name = element("span", {}, group.stages[run.stage].title);
-  return notes.length ? element("span", {}, name, element("span", { class: "quiet" }, notes.join(", "))) : name;
+  if (row.precision !== "fp32") notes.push(row.precision);
+  if (!row.finished) notes.push(`${row.epochs_done} of ${group.facts.epochs} epochs`);
+  return element(
+    "span",
+    { class: "name" },
+    group.stages[row.stage].title,
+    ...notes.flatMap((note) => [" ", element("span", { class: "quiet" }, note)]),
+    ...markViews(marksOf({ runs: row.runs ?? [row] })),
+  );
 }
 
 /** NaN and missing values come last in either direction. */
@@ -80,8 +86,25 @@ function sortedTable(label, columns, items) {
 
   fill(items);
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...headings)), body);
-  const region = { class: "scroll", tabindex: "0", role: "region", "aria-label": label, "data-key": label };
-  return element("div", region, table);
+  return scrolled(label, table);
+}
+
+/** A region as wide as its place; an edge is shaded if there is more of the table behind it. */
+function scrolled(label, table) {
+  const about = { class: "scroll", tabindex: "0", role: "region", "aria-label": label, "data-key": label };
+  const region = element("div", { ...about, onscroll: shade }, table);
+  function shade() {
+    const behind = region.scrollWidth - region.clientWidth - region.scrollLeft;
+    region.classList.toggle("more", behind > 1);
+  }
+  new ResizeObserver(shade).observe(region);
+  return region;
+}
+
+/** A card that is unfolded by its title. */
+function foldedCard(title, open, ...parts) {
+  const summary = element("summary", { "data-key": `card ${title}` }, element("h3", {}, title));
+  return element("details", { class: "card", open }, summary, ...parts);
 }
 
 function runsTable(group) {
@@ -95,7 +118,7 @@ function runsTable(group) {
       ),
     );
   }
-  return element("div", { class: "card" }, ...parts);
+  return foldedCard("Every run", !group.story, ...parts);
 }
 
 /** One row per method and precision, over its finished runs, one per seed; `again` are runs that repeat a seed. */
@@ -125,19 +148,18 @@ function overSeeds(group) {
 function seedsTable(group) {
   const rows = overSeeds(group);
   if (!rows.some((row) => row.seeds > 1)) return null;
-  const [variant, , accuracy, nonzeros, , , , ...paper] = columnsOf(group);
+  const [variant, accuracy, nonzeros, , , , , ...paper] = columnsOf(group);
   const columns = [
     variant,
-    { heading: "seeds", value: (row) => row.seeds, format: String },
     accuracy,
-    { heading: "spread", value: (row) => row.spread, format: (value) => `± ${value.toFixed(2)}` },
     nonzeros,
+    { heading: "spread", value: (row) => row.spread, format: (value) => `± ${value.toFixed(2)}` },
+    { heading: "seeds", value: (row) => row.seeds, format: String },
     ...paper,
   ];
-  return element(
-    "div",
-    { class: "card" },
-    element("h3", {}, "Means over seeds"),
+  return foldedCard(
+    "Means over seeds",
+    !group.story,
     sortedTable("means over seeds", columns, rows),
     element("p", { class: "quiet" }, "spread: the standard deviation over seeds"),
     ...againNotes(rows.flatMap(({ again }) => again)),
