@@ -4,12 +4,12 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from asni.cli.curve import curve
 from asni.cli.grouping import with_options
 from asni.cli.options import AsJson, Changes, RecipeName
 from asni.cli.output import has_glyphs, print_json, print_table, say, terminal_width
+from asni.display import on_stderr
 from asni.methods import METHODS, TASK_TITLES, VARIANTS
 from asni.recipes import SIZES, Recipe, load
 from asni.recipes.own_code import is_code
@@ -95,7 +95,8 @@ def plan(
       asni plan cifar10-vgg16 --time
     """
     asked = load(recipe).override(**changes)
-    facts = make_plan(asked)
+    with on_stderr().status(f"Planning {recipe}"):
+        facts = make_plan(asked)
     if timed:
         facts["seconds"] = _timed(asked)
     if as_json:
@@ -105,9 +106,9 @@ def plan(
 
 
 def _timed(recipe: Recipe) -> dict[str, float]:
-    from asni.studies.timing import seconds
+    with on_stderr().status("Timing a few steps"):
+        from asni.studies.timing import seconds
 
-    with Console(stderr=True).status("Timing a few steps"):
         return seconds(recipe)
 
 

@@ -60,10 +60,11 @@ def report(
 
 
 def _write(directory: Path, out: Path) -> str:
-    from asni.files import write_text
-    from asni.report import collect, fitted, page
+    with on_stderr().status(f"Reading {directory}"):
+        from asni.files import write_text
+        from asni.report import collect, fitted, page
 
-    collection = fitted(collect(directory))
+        collection = fitted(collect(directory))
     if not collection.runs and not collection.notices:
         raise UsageError(f"{directory} holds no runs. Train some first, for example with `asni investigate digits-fc`.")
     with on_stderr().status(f"Writing {out}"):
