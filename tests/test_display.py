@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 from asni.display import Display, Row, drawn, on_stderr, time_left
 from tests.drawing import drawn_lines
 
-FACTS = ["epoch 12/50", "accuracy 92.26", "nonzeros 50,610", "loss 0.2417"]
+FACTS = ["epoch 12/50", "92.26 %", "50,610 nonzeros", "loss 0.2417"]
 
 
 def on_terminal(text: io.StringIO, width: int = 80, **environment: str) -> Display:
@@ -30,7 +30,7 @@ def lines(width: int, *rows: Row, height: int = 24, ascii_only: bool = False) ->
 
 @pytest.mark.parametrize(
     ("width", "kept"),
-    [(34, 0), (60, 1), (70, 2), (80, 3), (140, 4)],
+    [(34, 0), (50, 1), (60, 2), (77, 3), (140, 4)],
 )
 def test_a_narrow_terminal_loses_the_loss_first_and_never_the_percentage_and_the_time_left(
     width: int, kept: int
@@ -52,7 +52,7 @@ def test_rows_share_their_columns_whatever_their_names(width: int) -> None:
     assert all(cell_len(line) <= width for line in drawing)
     assert "magnitude-retrain" in drawing[0]
     assert len({cell_len(line.partition(" %")[0]) for line in drawing}) == 1
-    assert [re.findall(r"\d+ %", line) for line in drawing] == [["10 %"], ["99 %"], ["100 %"]]
+    assert [re.findall(r"\d+ %", line)[0] for line in drawing] == ["10 %", "99 %", "100 %"]
     assert ["left" in line for line in drawing] == [True] * 3
 
 
@@ -109,7 +109,7 @@ def test_without_colours_only_the_cursor_is_controlled() -> None:
 def test_an_ascii_terminal_gets_ascii() -> None:
     raw = io.BytesIO()
     ascii_file = io.TextIOWrapper(raw, encoding="ascii")
-    display = Display(Console(file=ascii_file, force_terminal=True, width=40))
+    display = Display(Console(file=ascii_file, force_terminal=True, width=43))
     with display.showing(lambda: [Row("digits-fc--epochs-10 seed 0 asni-1", 0.5, "1 s left"), Row("Loading torch")]):
         pass
     ascii_file.flush()

@@ -166,7 +166,9 @@ class Display:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rows = [row for rows in reversed([*self._shown]) for row in rows()]
-        yield from drawn(rows, options.max_width, console.height, ascii_only=options.ascii_only)
+        # One column more than the ^C that a terminal adds: a line that it wraps would not be erased.
+        width = options.max_width - len("^C") - 1
+        yield from drawn(rows, width, console.height, ascii_only=options.ascii_only)
 
 
 @cache

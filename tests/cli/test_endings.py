@@ -1,11 +1,15 @@
 """A command ends with what was achieved, and with a command that works."""
 
+import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from asni.cli.endings import beside_paper, best, end
+from asni import datasets
+from asni.cli.endings import beside_paper, best
 from tests.cli.calling import Answer, Command
 
 SHORT = ("--epochs", "1", "--steps-per-epoch", "2", "--sparsity", "0.9", "--device", "cpu")
@@ -35,8 +39,9 @@ def test_each_training_and_each_file_lead_to_the_next(
     assert "weights, dense" in studied.out
     assert next_step(studied) == ["report", "my runs", "--open"]
     report = command("report", "my runs", "-o", "page.html")
-    assert "page.html: 2 runs" in report.out
-    assert next_step(report) == ["report", "my runs", "-o", "page.html", "--open"]
+    monkeypatch.setenv("BROWSER", "true")
+    opened = command(*next_step(report))
+    assert (opened.status, "page.html: 2 runs" in opened.out, "next:" in opened.out) == (0, True, False)
 
 
 def test_json_has_no_ending(command: Command, tmp_path: Path) -> None:
@@ -44,12 +49,11 @@ def test_json_has_no_ending(command: Command, tmp_path: Path) -> None:
     assert "next:" not in answer.out
 
 
-def test_an_ending_that_is_too_wide_takes_two_lines(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "30")
-    end("2,920 weights", "pack", "a b", "-o", "net.asni")
-    assert capsys.readouterr().out == "2,920 weights\nnext: asni pack 'a b' -o net.asni\n"
+def test_an_ending_that_is_too_wide_takes_two_lines(command: Command, tmp_path: Path) -> None:
+    save_file({"weight": np.eye(50, dtype=np.float32)}, tmp_path / "net.safetensors")
+    packed = command.on_terminal(60, "pack", str(tmp_path / "net.safetensors"), "-o", str(tmp_path / "a net.asni"))
+    assert re.fullmatch(r"10,000 -> \d+ bytes \(\d+x\)", packed.out.splitlines()[-2])
+    assert packed.out.splitlines()[-1] == f"next: asni inspect '{tmp_path}/a net.asni'"
 
 
 def line(method: str, accuracy: float, *, sparsity: float = 0.9) -> dict[str, object]:
@@ -73,3 +77,11 @@ def test_a_reproduction_ends_with_the_best_variant_beside_the_paper() -> None:
     short = [row("asni-1", 50.0, shortened=True)]
     assert beside_paper(short) == "best sparse variant: asni-1, 50.00 % (paper: 96.00 %, which trained for longer)"
     assert beside_paper([row("asni-1", None)]) == ""
+
+
+def test_ctrl_c_outside_a_training_ends_in_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(datasets, "get", pressed)
+    assert command("data", "get", "digits") == Answer(130, "", "asni: stopped.\n")

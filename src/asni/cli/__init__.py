@@ -68,7 +68,11 @@ def main() -> None:
         # As standard error does: a name that a terminal cannot show is no reason to fail.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        sys.exit(app(prog_name="asni", standalone_mode=False))
+        status = app(prog_name="asni", standalone_mode=False)
+        if status == 130:
+            # Ctrl-C outside a training, which says itself how to resume: typer is silent about it.
+            raise StoppedError("stopped.")
+        sys.exit(status)
     except WrongUsage as error:
         _fail(UsageError(_one_line(error)), status=2)
     except UsageError as error:

@@ -1,11 +1,13 @@
 """The last line of a command: what was achieved, and a command to try next."""
 
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
+from rich.cells import cell_len
+
+from asni.cli.output import say, terminal_width
 from asni.errors import printable
 
 Result = Mapping[str, Any]
@@ -15,8 +17,12 @@ def end(achieved: str, *command: object) -> None:
     """Print what was achieved, and the words of a command of `asni` to try next, in one line if they fit."""
     next_step = f"next: {shlex.join(['asni', *map(str, command)])}"
     line = f"{achieved}   {next_step}" if achieved else next_step
-    fits = len(line) <= shutil.get_terminal_size().columns
-    print(printable(line if fits else f"{achieved}\n{next_step}"))
+    width = terminal_width()
+    if achieved and width is not None and cell_len(line) > width:
+        say(achieved)
+        line = next_step
+    # Never wrapped at words: it is there to be copied.
+    print(printable(line))
 
 
 def shrunk(sparse: Result, dense: Result | None = None) -> str:

@@ -95,7 +95,8 @@ def plan(
       asni plan cifar10-vgg16 --time
     """
     asked = load(recipe).override(**changes)
-    facts = make_plan(asked)
+    with on_stderr().status(f"Planning {recipe}"):
+        facts = make_plan(asked)
     if timed:
         facts["seconds"] = _timed(asked)
     if as_json:
@@ -105,9 +106,9 @@ def plan(
 
 
 def _timed(recipe: Recipe) -> dict[str, float]:
-    from asni.studies.timing import seconds
-
     with on_stderr().status("Timing a few steps"):
+        from asni.studies.timing import seconds
+
         return seconds(recipe)
 
 

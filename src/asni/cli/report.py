@@ -9,14 +9,15 @@ import typer
 
 from asni.cli.endings import end
 from asni.cli.options import OUTPUT, RUNS, a_file, between
+from asni.cli.output import say
 from asni.display import on_stderr
 from asni.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from asni.report.notices import Notice
 
-_MOST_DETAILS = 5  # of one cause, in the terminal
 DEFAULT = Path("report.html")
+_MOST_DETAILS = 5  # of one cause, in the terminal
 
 
 def report(
@@ -49,19 +50,21 @@ def report(
     if serve:
         _serve(directory, port, show=show)
         return
-    achieved = _write(directory, out := out or DEFAULT)
+    out = out or DEFAULT
+    achieved = _write(directory, out)
     if show:
-        print(achieved)
+        say(achieved)
         _open(out.absolute().as_uri())
     else:
         end(achieved, "report", directory, *([] if out == DEFAULT else ["-o", out]), "--open")
 
 
 def _write(directory: Path, out: Path) -> str:
-    from asni.files import write_text
-    from asni.report import collect, fitted, page
+    with on_stderr().status(f"Reading {directory}"):
+        from asni.files import write_text
+        from asni.report import collect, fitted, page
 
-    collection = fitted(collect(directory))
+        collection = fitted(collect(directory))
     if not collection.runs and not collection.notices:
         raise UsageError(f"{directory} holds no runs. Train some first, for example with `asni investigate digits-fc`.")
     with on_stderr().status(f"Writing {out}"):

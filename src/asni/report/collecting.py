@@ -93,8 +93,8 @@ def collect(root: Path) -> Collection:
         run, detail = (_printable(root, text) for text in (directory.relative_to(root).as_posix(), detail))
         collection.notices.append(Notice(cause, run, detail))
 
-    waiting = [*directories(root, lambda skipped, why: notice(skipped, Cause.SKIPPED, why))]
-    for directory in on_stderr().track(waiting, f"Reading {len(waiting)} runs"):
+    below = [*directories(root, lambda skipped, why: notice(skipped, Cause.SKIPPED, why))]
+    for directory in on_stderr().track(below, f"Reading {len(below)} runs"):
         found: Found = []
         try:
             require_inside(root, directory)

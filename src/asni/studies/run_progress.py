@@ -79,9 +79,9 @@ def epochs_of(directory: Path) -> Epochs:
         stamp = stat.st_mtime_ns, stat.st_size
         if directory not in _READ or _READ[directory][0] != stamp:
             metrics = reading.metrics(directory)
-            seconds = map(float, metrics.get("seconds", ()))
+            seconds = tuple(filter(math.isfinite, map(float, metrics.get("seconds", ()))))
             last = {key: float(values[-1]) for key, values in metrics.items()} if metrics.keys() >= SHOWN else None
-            _READ[directory] = stamp, Epochs(tuple(filter(math.isfinite, seconds)), last, stat.st_mtime)
+            _READ[directory] = stamp, Epochs(seconds, last, stat.st_mtime)
     except (OSError, AsniError):
         # Only for display: the training itself reports a damaged file.
         return Epochs()

@@ -77,15 +77,15 @@ def facts(entry: Mapping[str, Any], epochs: int) -> list[str]:
     """One epoch, what matters most first."""
     return [
         f"epoch {entry['epoch'] + 1:>{len(str(epochs))}.0f}/{epochs}",
-        f"accuracy {entry['accuracy']:.2f}",
-        f"nonzeros {entry['nonzeros']:,.0f}",
+        f"{entry['accuracy']:.2f} %",
+        f"{entry['nonzeros']:,.0f} nonzeros",
         f"loss {entry['loss']:.4f}",
     ]
 
 
 def ended(result: Mapping[str, Any], seconds: float) -> list[str]:
     """A finished training, what matters most first."""
-    return [f"accuracy {result['accuracy']:.2f}", f"nonzeros {result['nonzeros']:,}", f"in {duration(seconds)}"]
+    return [f"{result['accuracy']:.2f} %", f"{result['nonzeros']:,} nonzeros", f"in {duration(seconds)}"]
 
 
 def summary(entry: Mapping[str, Any], epochs: int) -> str:
