@@ -41,6 +41,12 @@ app.add_typer(data.app, name="data", rich_help_panel="Files")
 WrongUsage: type[Exception] = typer.BadParameter.__bases__[0]
 """What typer raises for a command line that it cannot read; it has no public name."""
 
+_TRANSLATED = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "not a whole number",
+    "Input should be a valid number, unable to parse string as a number": "not a number",
+}
+
 
 def _print_version(asked: bool) -> None:
     if asked:
@@ -95,6 +101,8 @@ def _one_line(error: Any) -> str:
     if near := getattr(error, "possibilities", None):
         said = f"no option {shown(error.option_name)}; did you mean {near[0]}?"
     elif said := error.format_message():
+        for theirs, ours in _TRANSLATED.items():
+            said = said.replace(theirs, ours)
         said = said[0].lower() + said[1:] + "." * (said[-1] not in ".?")
     return f"{said} Try `{error.ctx.command_path} --help`." if said and error.ctx else said
 

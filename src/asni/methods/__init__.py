@@ -7,7 +7,7 @@ nonzeros, except STR, which has no sparsity target and searches for a setting th
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,7 @@ class Method:
     rounds: int | None = 1
     reads: tuple[str, ...] = ()
     accepts_score: bool = False
-    does: str = ""
+    does: str = field(kw_only=True)
 
     def require_supports(self, recipe: "Recipe") -> None:
         """Raise an error for a score or a floor that the method does not support."""

@@ -35,7 +35,7 @@ class Layer:
 
 @dataclass(frozen=True, repr=False)
 class Inspection:
-    """What `asni inspect` shows; see `inspect`."""
+    """What a packed file holds: its bytes beside those of dense tensors, its nonzeros, and each layer."""
 
     mode: str
     bytes: int

@@ -96,14 +96,23 @@ def count_each(masks: Mapping[str, Tensor]) -> dict[str, int]:
     """How many weights live in each layer."""
     if any_sharded(masks.values()):
         return sum_each(masks, lambda name: int(local(masks[name]).sum()))
-    return {name: int(mask.sum()) for name, mask in masks.items()}
+    return _at_once({name: mask.sum() for name, mask in masks.items()})
 
 
 def nonzeros_each(weights: Mapping[str, Tensor]) -> dict[str, int]:
     """How many weights of each layer are not zero."""
     if any_sharded(weights.values()):
         return sum_each(weights, lambda name: int(torch.count_nonzero(local(weights[name]))))
-    return {name: int(torch.count_nonzero(weight.detach())) for name, weight in weights.items()}
+    return _at_once({name: torch.count_nonzero(weight.detach()) for name, weight in weights.items()})
+
+
+def _at_once(counts: Mapping[str, Tensor]) -> dict[str, int]:
+    """Waits for a GPU once for all layers, not once for each."""
+    if not counts:
+        return {}
+    device = next(iter(counts.values())).device
+    numbers = torch.stack([count.to(device, non_blocking=True) for count in counts.values()]).tolist()
+    return dict(zip(counts, numbers, strict=True))
 
 
 def nearly_empty(masks: Mapping[str, Tensor]) -> dict[str, int]:
