@@ -51,6 +51,8 @@ def test_the_options_of_a_command_stand_in_panels_and_its_examples_below(command
     [
         (["trian"], "no such command 'trian'. Did you mean 'train'? Try `asni --help`."),
         (["train", "--sed", "3"], "no option --sed; did you mean --seed? Try `asni train --help`."),
+        (["train", "--epochs", "two"], "invalid value for '--epochs': not a whole number. Try `asni train --help`."),
+        (["train", "--lr", "low"], "invalid value for '--lr': not a number. Try `asni train --help`."),
         (["plan"], "missing argument 'RECIPE'. Try `asni plan --help`."),
         (
             ["train", "digits-fc", "--seed", "-1"],
