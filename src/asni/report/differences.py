@@ -41,7 +41,7 @@ class Difference:
             return "the same accuracy"
         digits = 0 if size >= 9.95 else 1 if size >= 0.095 else 2
         words = f"{size:.{digits}f} points {'lower' if self.points < 0 else 'higher'}"
-        return words if self.is_measurable else f"about {words}, not certain from {self.seeds} seeds"
+        return words if self.is_measurable else f"about {words} (not certain from {self.seeds} seeds)"
 
     @property
     def signed(self) -> str:
