@@ -1,6 +1,6 @@
 """The curves of the report in a real browser: means and bands, small multiples, names, values, and axes that cut."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations, pairwise
 from math import nan
@@ -12,6 +12,7 @@ import pytest
 from asni.recipes import load
 from tests.report.browsing import after_drawing, card, coloured, drawn, find, texts, written
 from tests.report.made_runs import make_run
+from tests.runs.sealing import seal
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium: pip install '.[dev]'").Keys
 ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
@@ -297,6 +298,48 @@ def test_a_seed_that_ended_early_counts_as_far_as_it_goes(chromium: Any, tmp_pat
     assert values(chromium) == ["epoch 9", "dense", "90.00 %", "1 of 2 seeds"]
     find(chromium, ACCURACY).send_keys(Keys.ARROW_RIGHT)
     assert values(chromium) == ["epoch 0", "dense", "85.00 %"]
+    assert "Over fewer seeds: dense from epoch 5." in card(chromium, ACCURACY).text
+
+
+@pytest.mark.parametrize(
+    ("kept", "note"),
+    [((3, 4, 5), "dense at 3 epochs"), ((0, 1, 4, 5), "dense at 2 epochs"), ((0, 1, 2), "dense from epoch 3")],
+)
+def test_a_mean_is_over_the_same_epoch_where_a_seed_has_lost_lines(
+    chromium: Any, tmp_path: Path, kept: Sequence[int], note: str
+) -> None:
+    means = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0]
+    for seed in (0, 1):
+        make_run(tmp_path / "runs" / f"{seed}", asked=WHOLE, stage="dense", seed=seed, accuracies=means)
+    metrics = tmp_path / "runs" / "1" / "metrics.jsonl"
+    lines = metrics.read_text().splitlines(keepends=True)
+    metrics.write_text("".join(lines[epoch] for epoch in kept))
+    seal(metrics.parent)
+    drawn(chromium, written(tmp_path / "runs"))
+    read = []
+    for epoch in range(6):
+        find(chromium, ACCURACY).send_keys(Keys.ARROW_RIGHT)
+        assert values(chromium)[0] == f"epoch {epoch}"
+        read.append(float(values(chromium)[2].split()[0]))
+    assert read == means
+    assert f"Over fewer seeds: {note}." in card(chromium, ACCURACY).text
+
+
+def test_a_finished_network_is_not_marked_by_a_training_that_has_not_ended(chromium: Any, tmp_path: Path) -> None:
+    for seed in (0, 1):
+        make_run(tmp_path / "runs" / f"{seed}", asked=WHOLE, stage="dense", seed=seed)
+    (tmp_path / "runs" / "1" / "result.json").unlink()
+    drawn(chromium, written(tmp_path / "runs"))
+    assert texts(chromium, "[data-key=stage] label") == ["dense (1 of 2 unfinished)"]
+    assert texts(chromium, "[data-key=distribution] label") == ["dense"]
+
+
+def test_sizes_are_written_out_at_their_axis(chromium: Any, tmp_path: Path) -> None:
+    for stage, size in (("asni-1", 123_456), ("gmp", 1_234_567)):
+        make_run(tmp_path / "runs" / stage, asked=WHOLE, stage=stage, result={"nonzeros": size})
+    drawn(chromium, written(tmp_path / "runs"))
+    shown = texts(card(chromium, "[data-key=size]"), ".chart text")
+    assert {"123,456", "1,234,567"} <= set(shown)
 
 
 def test_a_method_at_chance_does_not_squeeze_the_chart_of_sizes(chromium: Any, tmp_path: Path) -> None:

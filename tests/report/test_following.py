@@ -86,10 +86,10 @@ def test_a_layer_that_was_chosen_by_its_bar_stays_chosen(served: Any, runs: Path
 def test_a_table_stays_sorted(served: Any, runs: Path) -> None:
     unfold(served)
     for _ in range(2):
-        find(served, "[aria-label=runs] [data-key=variant]").click()
+        find(served, "[data-key=runs] [data-key=variant]").click()
     section = with_new_runs(served, runs)
-    assert find(section, "[aria-label=runs] [aria-sort]").get_attribute("aria-sort") == "descending"
-    names = [cell.split(" shortened")[0] for cell in texts(section, "[aria-label=runs] tbody td:first-child")]
+    assert find(section, "[data-key=runs] [aria-sort]").get_attribute("aria-sort") == "descending"
+    names = [cell.split(" shortened")[0] for cell in texts(section, "[data-key=runs] tbody td:first-child")]
     assert names == ["original initialisation", "dense", "ASNI-I"]
 
 
@@ -107,7 +107,7 @@ def test_what_was_opened_stays_open(served: Any, runs: Path) -> None:
     [
         "[data-key=beta]",
         "[data-key=stage] [data-key=original]",
-        "[aria-label=runs] [data-key=accuracy]",
+        "[data-key=runs] [data-key=accuracy]",
         "[aria-label^='test accuracy (percent) over epochs']",
         "details.run:last-child summary",
         "button.reset",

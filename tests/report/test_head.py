@@ -74,6 +74,40 @@ def test_each_of_several_recipes_has_its_own_story(chromium: Any, tmp_path: Path
     ]
 
 
+@pytest.fixture(scope="module")
+def namesakes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two recipes of one name that differ in the schedule, and one without a final network."""
+    runs = tmp_path_factory.mktemp("namesakes") / "runs"
+    later = PAPER.model_copy(update={"pruning": PAPER.pruning.model_copy(update={"beta": 0.7})})
+    for name, asked, accuracy in (("first", PAPER, 97.5), ("second", later, 96.5)):
+        for seed in (0, 1):
+            make(runs / name / f"{seed}", "asni-1", accuracy, seed=seed, asked=asked)
+            make(runs / name / f"dense-{seed}", "dense", 97.8, seed=seed, asked=asked)
+    make(runs / "third", "lottery-round-2", 90.0, method="lottery", asked=PAPER.override(lr=0.1))
+    return written(runs)
+
+
+def test_a_page_about_several_recipes_begins_with_what_each_achieved(chromium: Any, namesakes: Path) -> None:
+    drawn(chromium, namesakes)
+    assert find(chromium, "main").text.splitlines()[:5] == [
+        "runs",
+        "9 runs of 3 recipes",
+        "mnist-fc (1) 32 times fewer weights, 0.3 points lower.",
+        "mnist-fc (2) 32 times fewer weights, 1.3 points lower.",
+        "mnist-fc--lr-0.1",
+    ]
+    assert texts(chromium, "h2") == ["mnist-fc (1)", "mnist-fc (2)", "mnist-fc--lr-0.1"]
+
+
+def test_recipes_of_one_name_can_be_told_apart(chromium: Any, namesakes: Path) -> None:
+    drawn(chromium, namesakes)
+    schedules = [find(section, ".facts").text for section in chromium.find_elements("css selector", "section")]
+    assert "alpha 98.0, beta 0.5, gamma 5" in schedules[0]
+    assert "alpha 98.0, beta 0.7, gamma 5" in schedules[1]
+    keys = {section.get_attribute("data-key") for section in chromium.find_elements("css selector", "section")}
+    assert len(keys) == 3
+
+
 def test_methods_are_ranked_and_every_value_is_text(opened: Any) -> None:
     assert texts(opened, ".ranking li") == [
         "dense\n98.10 % ± 0.10",
@@ -113,11 +147,39 @@ def test_methods_of_one_size_are_ranked_and_not_drawn_against_their_size(
     assert ("9,000 nonzeros" in find(chromium, ".ranking").text) == (sizes == 1)
 
 
+def test_a_deviation_beyond_100_percent_is_cut_and_is_no_arrow(chromium: Any, tmp_path: Path) -> None:
+    for stage, accuracies in {"dense": (100.0, 100.0, 100.0), "asni-1": (100.0, 99.7, 100.0)}.items():
+        for seed, accuracy in enumerate(accuracies):
+            make(tmp_path / "runs" / f"{stage}-{seed}", stage, accuracy, seed=seed)
+    drawn(chromium, written(tmp_path / "runs"))
+    assert chromium.find_elements("css selector", ".ranking path.edge") == []
+    bars = chromium.find_elements("css selector", ".ranking line.series")
+    assert [bar.get_attribute("x2") for bar in bars] == ["97%", "97%"]
+
+
+def test_a_mark_that_only_some_seeds_of_each_method_have_stays_with_the_methods(chromium: Any, tmp_path: Path) -> None:
+    for stage in ("dense", "snip"):
+        for seed, accuracy in enumerate((97.0, 10.0)):
+            make(tmp_path / "runs" / f"{stage}-{seed}", stage, accuracy, seed=seed)
+    drawn(chromium, written(tmp_path / "runs"))
+    assert texts(chromium, ".ranking .mark:not(path)") == ["1 of 2 at chance"] * 2
+    assert find(chromium, ".ranking").find_element("xpath", "../h3").text == "Test accuracy (%) by method"
+
+
+def test_methods_of_different_seeds_say_how_many(chromium: Any, tmp_path: Path) -> None:
+    for stage, accuracies in {"dense": (98.0, 98.0), "asni-1": (97.5, 97.5), "snip": (97.0,)}.items():
+        for seed, accuracy in enumerate(accuracies):
+            make(tmp_path / "runs" / f"{stage}-{seed}", stage, accuracy, seed=seed)
+    (tmp_path / "runs" / "asni-1-1" / "result.json").unlink()
+    drawn(chromium, written(tmp_path / "runs"))
+    assert texts(chromium, ".ranking .value small") == ["2 seeds", "1 of 2 seeds", "1 seed"]
+
+
 def test_below_a_story_tables_are_folded(opened: Any) -> None:
     assert texts(opened, "details.card > summary") == ["Means over seeds", "Every run", "How each run was made"]
     assert opened.find_elements("css selector", "details[open]") == []
     find(opened, "[data-key='card Every run']").click()
-    first = texts(opened, "[aria-label=runs] tbody tr")[0]
+    first = texts(opened, "[data-key=runs] tbody tr")[0]
     assert first.startswith("dense shortened 98.00 % 266,610 0 ")
 
 
@@ -138,7 +200,7 @@ def test_a_phone_shows_the_columns_that_matter_and_that_there_are_more(chromium:
     with phone(chromium):
         drawn(chromium, report)
         unfold(chromium)
-        region = find(chromium, "[aria-label=runs]")
+        region = find(chromium, "[data-key=runs]")
         inside = """const right = arguments[0].getBoundingClientRect().right;
             const ends = [...arguments[0].querySelectorAll('th')].map((each) => [each, each.getBoundingClientRect()]);
             return ends.filter(([, box]) => box.right <= right).map(([each]) => each.textContent)"""
@@ -152,11 +214,15 @@ def test_a_phone_shows_the_columns_that_matter_and_that_there_are_more(chromium:
         assert chromium.execute_script("return document.documentElement.scrollWidth") == 390
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark", "phone"])
-def test_axe_finds_no_violation_with_everything_unfolded(chromium: Any, report: Path, scheme: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "scheme"), [("report", "light"), ("report", "dark"), ("report", "phone"), ("namesakes", "light")]
+)
+def test_axe_finds_no_violation_with_everything_unfolded(
+    chromium: Any, name: str, scheme: str, request: pytest.FixtureRequest
+) -> None:
     axe = pytest.importorskip("selenium_axe_python", reason="selenium-axe-python is not installed").Axe(chromium)
     with phone(chromium) if scheme == "phone" else coloured(chromium, scheme):
-        drawn(chromium, report)
+        drawn(chromium, request.getfixturevalue(name))
         unfold(chromium)
         axe.inject()
         violations = axe.run()["violations"]

@@ -31,6 +31,8 @@ _MOST_DETAILS = 1000
 _STYLES = ("report.css", "story.css", "curves.css")
 _SCRIPTS = (
     "elements.js",
+    "looks.js",
+    "marks.js",
     "chart.js",
     "labels.js",
     "edges.js",
@@ -50,6 +52,7 @@ _SCRIPTS = (
     "page.js",
 )
 _INITIAL = "initial"
+_CURVE = {"alpha", "sparsity", "beta"}  # of the schedule; gamma may follow from the epochs
 _CURVES = ("epoch", "accuracy", "sparsity")
 
 
@@ -180,6 +183,7 @@ def _group(runs: list[ShownRun], stages: Mapping[str, Any], bins: int) -> dict[s
             "batch size": training.batch_size,
             "optimiser": f"{training.optimizer}, learning rate {training.lr:g} ({training.lr_policy})",
             "pruning": _in_words(recipe.pruning.model_dump(include={"score", "floor", "include", "exclude"})),
+            "schedule": _in_words({**recipe.pruning.model_dump(include=_CURVE), "gamma": f"{recipe.gamma:g}"}),
             "changed": _in_words(recipe.overrides.model_dump()),
         },
         "paper_nonzeros": recipe.paper.nonzeros,

@@ -8,6 +8,7 @@ from typing import Any
 
 from asni.methods import title
 from asni.report.collecting import ShownRun
+from asni.report.differences import Difference, difference
 from asni.report.marks import AT_CHANCE, DIVERGED, is_shortened, marks, own_epochs
 from asni.report.packed import packed_size
 
@@ -25,13 +26,20 @@ class _Row:
         return self.runs[0].stage
 
     @property
+    def precision(self) -> str:
+        return self.runs[0].precision
+
+    @property
     def name(self) -> str:
-        precision = self.runs[0].precision
-        return title(self.stage) + ("" if precision == "fp32" else f" ({precision})")
+        return title(self.stage) + ("" if self.precision == "fp32" else f" ({self.precision})")
+
+    @property
+    def by_seed(self) -> dict[int, float]:
+        return {run.seed: run.result["accuracy"] for run in self.runs}
 
     @property
     def accuracy(self) -> float:
-        return mean(run.result["accuracy"] for run in self.runs)
+        return mean(self.by_seed.values())
 
     @property
     def nonzeros(self) -> float:
@@ -51,25 +59,19 @@ class _Row:
         """How many of the runs have this mark."""
         return sum(mark in marks(run) for run in self.runs)
 
+    def with_mark(self, mark: str) -> str:
+        """Such as "SNIP is at chance with 1 of 3 seeds"."""
+        count, seeds = self.marked(mark), len(self.runs)
+        verb = "" if mark == DIVERGED else "is "
+        return f"{self.name} {verb}{mark}" + (f" with {count} of {seeds} seeds" if seeds > 1 else "")
+
     @property
     def is_sound(self) -> bool:
-        return not self.marked(DIVERGED) and not math.isnan(self.accuracy)
+        return not self.marked(DIVERGED)
 
-
-@dataclass(frozen=True)
-class _Difference:
-    """How many points of accuracy a method is above dense, and the standard error over the seeds that both have."""
-
-    points: float
-    error: float | None
-
-    def __str__(self) -> str:
-        if self.error is not None and abs(self.points) < self.error:
-            return "no measurable difference in accuracy"
-        if abs(self.points) < 0.005:
-            return "the same accuracy"
-        digits = 1 if abs(self.points) >= 0.095 else 2
-        return f"{abs(self.points):.{digits}f} points {'lower' if self.points < 0 else 'higher'}"
+    @property
+    def is_at_chance(self) -> bool:
+        return self.marked(AT_CHANCE) == len(self.runs)
 
 
 def story(runs: Sequence[ShownRun], *, packed: bool = True) -> dict[str, Any] | None:
@@ -80,10 +82,10 @@ def story(runs: Sequence[ShownRun], *, packed: bool = True) -> dict[str, Any] | 
     rows = _over_seeds(run for run in runs if run.finished and run.is_last)
     dense = next((row for row in rows if row.stage == "dense"), None)
     if (row := _subject(rows)) is not None:
-        return _of_sparse(row, _like(row, rows, "dense"), _like(row, rows, "asni-2"), packed=packed)
+        return _of_sparse(row, rows, packed=packed)
     going = [run for run in runs if not run.finished and (dense is None or run.stage != "dense")]
     if going:
-        return _told(f"{_of_unfinished(going)}.", going[0], [])
+        return _told(f"{_of_unfinished(going)}.", going[0])
     return None if dense is None else _of_dense(dense)
 
 
@@ -95,49 +97,96 @@ def _over_seeds(runs: Iterable[ShownRun]) -> list[_Row]:
 
 
 def _subject(rows: Sequence[_Row]) -> _Row | None:
-    """ASNI-I with the most seeds, or else the most accurate of the other methods."""
+    """ASNI-I, at best in a precision that dense has and with the most seeds; or else the most accurate other method."""
     sparse = [row for row in rows if row.stage != "dense"]
     own = [row for row in sparse if row.stage == "asni-1"]
     if own:
-        return max(own, key=lambda row: len(row.runs))
+        known = {row.precision for row in rows if row.stage == "dense"}
+        return max(own, key=lambda row: (row.precision in known, len(row.runs)))
     return max(sparse, key=lambda row: (row.is_sound, row.accuracy if row.is_sound else 0), default=None)
 
 
 def _like(row: _Row, rows: Sequence[_Row], stage: str) -> _Row | None:
-    """The runs of a stage that can be compared with those of `row`: sound, and at best of the same precision."""
-    found = [each for each in rows if each.stage == stage and each.is_sound]
-    return min(found, key=lambda each: each.runs[0].precision != row.runs[0].precision, default=None)
+    """The runs of a stage to compare with those of `row`: at best sound ones, and then of the same precision."""
+    found = [each for each in rows if each.stage == stage]
+    return min(found, key=lambda each: (not each.is_sound, each.precision != row.precision), default=None)
 
 
-def _of_sparse(row: _Row, dense: _Row | None, again: _Row | None, *, packed: bool) -> dict[str, Any]:
-    if dense is not None and row.is_sound:
+def _of_sparse(row: _Row, rows: Sequence[_Row], *, packed: bool) -> dict[str, Any]:
+    dense = _like(row, rows, "dense") if row.is_sound else None
+    failure = dense and _failure(dense)
+    if failure:
+        dense = None
+    if dense is not None:
         row, dense = _of_same_seeds(row, dense)
-    difference = _difference(row, dense) if dense is not None and row.is_sound else None
-    about = f"{row.name}{' against dense' if difference else ''}, {row.seeds}."
-    sentence = _sparse_sentence(row, difference)
-    numbers = again and next((run.start_numbers for run in again.runs if run.start_numbers), None)
-    if again and numbers and row.stage == "asni-1" and row.is_sound and not again.marked(AT_CHANCE):
-        falls_short = row.accuracy - again.accuracy >= _FAR
-        sentence += f"; trains again from {numbers:,} numbers" + f" to {again.accuracy:.1f} %" * falls_short
-        start = "two numbers for each pruned layer, the mask and the signs"
-        about += f" {again.name}, which starts from {start}, reaches {again.accuracy:.2f} %."
-    tiles = [_weights_tile(row), _accuracy_tile(row, dense, difference), *([_packed_tile(row)] if packed else [])]
-    story = _told(f"{sentence}.", row.runs[0], [row, *([dense] if dense else [])])
-    return story | {"about": about, "tiles": [tile for tile in tiles if tile]}
+    points = None if dense is None else difference(row.by_seed, dense.by_seed)
+    again = _trained_again(row, _like(row, rows, "asni-2"))
+    tiles = [_weights_tile(row), _accuracy_tile(row, dense, points), *([_packed_tile(row)] if packed else [])]
+    sentence = f"{_sparse_sentence(row, points)}{again['sentence']}."
+    told = _told(sentence, row.runs[0], None if row.is_at_chance else row)
+    return told | {
+        "about": _about(row, rows, dense) + again["about"],
+        "caveats": [*told["caveats"], *([f"{failure}: no comparison."] if failure else [])],
+        "tiles": [tile for tile in tiles if tile],
+    }
 
 
-def _sparse_sentence(row: _Row, difference: _Difference | None) -> str:
-    ratio = row.parameters / row.nonzeros if row.nonzeros else math.nan
-    times = f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}".removesuffix(".0")
-    by = "" if row.stage == "asni-1" else f" with {row.name}"
+def _failure(dense: _Row) -> str | None:
+    """Why nothing can be compared with these dense networks; None if it can."""
+    return next((dense.with_mark(mark) for mark in (DIVERGED, AT_CHANCE) if dense.marked(mark)), None)
+
+
+def _about(row: _Row, rows: Sequence[_Row], dense: _Row | None) -> str:
+    """What is compared: chosen from how many, with which dense networks, over which seeds."""
+    methods = {each.stage for each in rows if each.stage != "dense"}
+    is_best = row.stage != "asni-1" and row.is_sound and len(methods) > 1
+    what = row.name + (f", the most accurate of {len(methods)} methods," if is_best else "")
+    if dense is None:
+        return f"{what.removesuffix(',')}, {row.seeds}."
+    name = dense.name if dense.precision == row.precision else f"dense ({dense.precision})"
+    other = "" if row.by_seed.keys() & dense.by_seed.keys() else "; dense has different seeds"
+    return f"{what} against {name}, {row.seeds}{other}."
+
+
+def _trained_again(row: _Row, again: _Row | None) -> dict[str, str]:
+    """What ASNI-II adds to the story of ASNI-I, if anything."""
+    if again is None or row.stage != "asni-1" or row.is_at_chance or _failure(again) or not row.is_sound:
+        return {"sentence": "", "about": ""}
+    numbers = next((run.start_numbers for run in again.runs if run.start_numbers), None)
+    if numbers is None:
+        return {"sentence": "", "about": ""}
+    end = f" to {again.accuracy:.1f} %" if row.accuracy - again.accuracy >= _FAR else ""
+    start = "one number" if numbers == 1 else "at most two numbers for each pruned layer"
+    return {
+        "sentence": f"; trains again from {numbers:,} number{'s' * (numbers != 1)}{end}",
+        "about": f" {again.name}, which starts from {start}, the mask and the signs, reaches {again.accuracy:.2f} %.",
+    }
+
+
+def _sparse_sentence(row: _Row, points: Difference | None) -> str:
     if not row.is_sound:
-        bad, count = max(row.marked(DIVERGED), 1), len(row.runs)
-        return f"{row.name} diverged" + (f" with {bad} of {count} seeds" if count > 1 else "")
-    if row.marked(AT_CHANCE) == len(row.runs):
+        return row.with_mark(DIVERGED)
+    if row.is_at_chance:
         return f"{row.name} is at chance: {row.accuracy:.1f} %"
+    accuracy = points or f"{row.accuracy:.1f} % accurate"
+    if fewer := _fewer(row.parameters / row.nonzeros if row.nonzeros else math.nan):
+        by = "" if row.stage == "asni-1" else f" with {row.name}"
+        return f"{fewer} fewer weights{by}, {accuracy}"
+    weights = "" if math.isnan(row.nonzeros) else f"{row.nonzeros:,.0f} weights, "
+    return f"{row.name}: {weights}{accuracy}"
+
+
+def _fewer(ratio: float) -> str | None:
+    """How many fewer weights, where there were `ratio` times as many; None if that is unknown or hardly any.
+
+    >>> _fewer(32.1), _fewer(2.5), _fewer(1.054), _fewer(1.0)
+    ('32 times', '2.5 times', '5 %', None)
+    """
     if not ratio >= 1.05:
-        return f"{row.name}: {row.nonzeros:,.0f} weights, {difference or f'{row.accuracy:.1f} % accurate'}"
-    return f"{times} times fewer weights{by}, {difference or f'{row.accuracy:.1f} % accurate'}"
+        return None
+    if ratio < 2:
+        return f"{100 * (1 - 1 / ratio):.0f} %"
+    return f"{ratio:,.0f} times" if ratio >= 10 else f"{ratio:.1f}".removesuffix(".0") + " times"
 
 
 def _of_unfinished(going: Sequence[ShownRun]) -> str:
@@ -148,15 +197,14 @@ def _of_unfinished(going: Sequence[ShownRun]) -> str:
 def _of_dense(row: _Row) -> dict[str, Any]:
     how = f"{row.accuracy:.1f} % accurate" if row.is_sound else "diverged"
     weights = f"{row.nonzeros:,.0f} weights, " if row.nonzeros > 0 else ""
-    story = _told(f"{weights}{how}; no sparse network yet.", row.runs[0], [row])
+    story = _told(f"{weights}{how}; no sparse network yet.", row.runs[0], row)
     return story | {"about": f"{row.name}, {row.seeds}."}
 
 
-def _told(sentence: str, run: ShownRun, rows: Sequence[_Row]) -> dict[str, Any]:
+def _told(sentence: str, run: ShownRun, row: _Row | None = None) -> dict[str, Any]:
     caveats = [shortened] if (shortened := _shortened(run)) else []
-    for row in rows:
-        if row.is_sound and (count := row.marked(AT_CHANCE)):
-            caveats.append(f"{row.name} is at chance with {count} of {len(row.runs)} seeds.")
+    if row is not None and row.is_sound and row.marked(AT_CHANCE):
+        caveats.append(f"{row.with_mark(AT_CHANCE)}.")
     return {"sentence": sentence, "about": "", "caveats": caveats, "tiles": []}
 
 
@@ -181,14 +229,6 @@ def _of_same_seeds(row: _Row, dense: _Row) -> tuple[_Row, _Row]:
     return first, second
 
 
-def _difference(row: _Row, dense: _Row) -> _Difference:
-    other = {run.seed: run.result["accuracy"] for run in dense.runs}
-    points = [run.result["accuracy"] - other[run.seed] for run in row.runs if run.seed in other]
-    if len(points) < 2:
-        return _Difference(row.accuracy - dense.accuracy, None)
-    return _Difference(mean(points), stdev(points) / math.sqrt(len(points)))
-
-
 def _weights_tile(row: _Row) -> dict[str, str] | None:
     if not math.isfinite(row.parameters):
         return None
@@ -196,16 +236,18 @@ def _weights_tile(row: _Row) -> dict[str, str] | None:
     return {"label": "weights left", "value": f"{row.nonzeros:,.0f}", "note": part}
 
 
-def _accuracy_tile(row: _Row, dense: _Row | None, difference: _Difference | None) -> dict[str, str] | None:
+def _accuracy_tile(row: _Row, dense: _Row | None, points: Difference | None) -> dict[str, str] | None:
     if not row.is_sound:
         return None
-    if dense is None or difference is None:
-        spread = f"± {stdev(run.result['accuracy'] for run in row.runs):.2f}" if len(row.runs) > 1 else ""
-        return {"label": "test accuracy", "value": f"{row.accuracy:.2f} %", "note": spread}
-    error = "" if difference.error is None else f" ± {difference.error:.2f}"
-    points = f"{difference.points:+.2f}".replace("-", "\N{MINUS SIGN}")
+    if dense is None or points is None:
+        spread = stdev(row.by_seed.values()) if len(row.runs) > 1 else None
+        note = "" if spread is None else f"± {spread:.2f} standard deviation over {len(row.runs)} seeds"
+        return {"label": "test accuracy", "value": f"{row.accuracy:.2f} %", "note": note}
     note = f"{row.accuracy:.2f} % instead of {dense.accuracy:.2f} %"
-    return {"label": "points against dense", "value": f"{points}{error}", "note": note}
+    if points.error is None:
+        return {"label": "points against dense", "value": points.signed, "note": note}
+    value, note = f"{points.signed} ± {points.error:.2f}", f"{note}; ± standard error over {points.seeds} seeds"
+    return {"label": "points against dense", "value": value, "note": note}
 
 
 def _packed_tile(row: _Row) -> dict[str, str] | None:

@@ -67,14 +67,16 @@ function compact(value) {
   });
 }
 
+/** `labels` are the name of the x axis, and how its ticks are written unless in short. */
 function frame({ height, left, right, bottom }, x, y, xTicks, yTicks, labels) {
+  const { format = compact } = labels;
   const parts = [];
   for (const value of yTicks) {
     parts.push(drawing("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }));
     parts.push(drawing("text", { x: left - 7, y: y(value) + 4, "text-anchor": "end" }, compact(value)));
   }
   for (const value of xTicks) {
-    parts.push(drawing("text", { x: x(value), y: bottom + 16, "text-anchor": "middle" }, compact(value)));
+    parts.push(drawing("text", { x: x(value), y: bottom + 16, "text-anchor": "middle" }, format(value)));
   }
   parts.push(drawing("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));
   parts.push(drawing("text", { x: (left + right) / 2, y: height - 3, "text-anchor": "middle" }, labels.x));
@@ -219,11 +221,6 @@ function drawnLine({ look, x: xs, y: ys }, x, y) {
     "stroke-dasharray": look.dashes.join(" "),
     d: linePath(xs, ys, x, y),
   });
-}
-
-function dotKey() {
-  const dot = drawing("circle", { class: "measured", r: 4, cx: 15, cy: 6 });
-  return drawing("svg", { class: "key", viewBox: "0 0 30 12", "aria-hidden": "true" }, dot);
 }
 
 /** Switches of many lines are folded: their names are also in the chart or in its values. */

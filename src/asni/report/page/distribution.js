@@ -11,7 +11,7 @@ function distributionView(group) {
       value: stage,
       text: markedName(
         lookOf(stage).title,
-        group.runs.filter((run) => run.stage === stage),
+        sets.filter((set) => stageOf(set) === stage && set.run !== null).map((set) => group.runs[set.run]),
       ),
       off: !compared,
       line: lineKey(lookOf(stage)),

@@ -99,13 +99,3 @@ function switches(key, name, choices, changed) {
     ),
   };
 }
-
-function lineKey(look, ...marks) {
-  const line = drawing("path", {
-    class: "series",
-    colour: look.colour,
-    d: "M0 6H30",
-    "stroke-dasharray": look.dashes.join(" "),
-  });
-  return drawing("svg", { class: "key", viewBox: "0 0 30 12", "aria-hidden": "true" }, line, ...marks);
-}

@@ -39,15 +39,17 @@ function layersView(group) {
   }
   fillLayers();
   const left = pickCard(markedTitle("Pruned weights by layer", runs), labelled("run", chosen.view), bars, legend);
-  const right = pickCard(markedTitle("Surviving weights of a layer", runs), labelled("layer", layerChooser), histogram.place, about);
+  const title = markedTitle("Surviving weights of a layer", runs);
+  const right = pickCard(title, labelled("layer", layerChooser), histogram.place, about);
   return element("div", { class: "pair" }, left, right);
 }
 
 function describe(layer) {
   const centroid = (value) => (value === null ? "none" : value.toPrecision(4));
   const far = layer.outside ? ` Outside the chart: ${counted(layer.outside, "weight")}.` : "";
+  const pruned = fraction(1 - layer.survivors / layer.weights);
   return (
-    `${whole(layer.survivors)} of ${whole(layer.weights)} weights survive (${fraction(1 - layer.survivors / layer.weights)} pruned). ` +
+    `${whole(layer.survivors)} of ${whole(layer.weights)} weights survive (${pruned} pruned). ` +
     `Centroids (dashed): ${centroid(layer.negative)} and ${centroid(layer.positive)}.${far}`
   );
 }

@@ -1,16 +1,4 @@
-// Mean and band over the seeds of each method, and names that say what a reader must know before comparing.
-
-const SHORTENED = "shortened"; // a whole recipe is: the heading of a chart says so, once for all of its names
-
-/** The name with the marks of its runs: "SNIP (at chance)", or "SNIP (1 of 3 diverged)". */
-function markedName(name, runs) {
-  const marks = marksOf({ runs }).filter((mark) => mark !== SHORTENED);
-  return marks.length ? `${name} (${marks.join(", ")})` : name;
-}
-
-function markedTitle(title, runs) {
-  return element("span", {}, title, ...markViews(isMarked(runs, SHORTENED) ? [SHORTENED] : []));
-}
+// The runs of each method, and their mean and band over seeds.
 
 function methodName({ title }, { precision }) {
   return precision === "fp32" ? title : `${title}, ${precision}`;
@@ -20,25 +8,15 @@ function drawnRun(group, run) {
   return markedName(runName(group, run), [run]);
 }
 
-function isMarked(runs, ...wanted) {
-  return runs.some(({ marks }) => marks.some((mark) => wanted.includes(mark)));
-}
-
-/** Whether the runs should not be compared with the others. */
-function isFaint(runs) {
-  return isMarked(runs, "diverged", "at chance", "unfinished");
-}
-
-/** Whether the runs tell nothing about the range in which the others should be read. */
-function isAstray(runs) {
-  return isMarked(runs, "diverged", "at chance");
+function methodKey({ stage, precision }) {
+  return JSON.stringify([stage, precision]);
 }
 
 /** The runs of each method and precision, one per seed; `again` are runs that repeat a seed. */
 function byMethod(runs) {
   const methods = new Map();
   for (const run of runs) {
-    const key = JSON.stringify([run.stage, run.precision]);
+    const key = methodKey(run);
     if (!methods.has(key)) methods.set(key, { bySeed: new Map(), again: [] });
     const { bySeed, again } = methods.get(key);
     if (bySeed.has(run.seed)) again.push(run);
@@ -48,15 +26,16 @@ function byMethod(runs) {
 }
 
 /**
- * A line for each method and precision: its mean `y`, from the `low`est to the `high`est of its `seeds`. Seeds that
- * ended early count as far as they go; where one is NaN, so is the mean.
+ * A line for each method and precision: its mean `y`, from the `low`est to the `high`est of its `seeds`. A seed counts
+ * at the epochs that it has; where one is NaN, so is the mean.
  */
 function meanLines(group, runs, column, scale) {
   return byMethod(runs).map(({ runs: own }) => {
     const { stage } = own[0];
     const seeds = own.map(({ seed, curves }) => ({ seed, x: curves.epoch, y: scaled(curves[column], scale) }));
-    const x = seeds.reduce((longest, seed) => (seed.x.length > longest.length ? seed.x : longest), []);
-    const at = x.map((_, index) => seeds.filter(({ y }) => index < y.length).map(({ y }) => y[index]));
+    const byEpoch = seeds.map(({ x, y }) => new Map(x.map((epoch, index) => [epoch, y[index]])));
+    const x = [...new Set(seeds.flatMap((seed) => seed.x))].sort((a, b) => a - b);
+    const at = x.map((epoch) => byEpoch.filter((seed) => seed.has(epoch)).map((seed) => seed.get(epoch)));
     const over = (summary) => at.map((values) => (values.includes(null) ? null : summary(values)));
     return {
       stage,

@@ -61,7 +61,7 @@ function recipeView(group, index, groups, headline = true) {
   return element(
     "section",
     { class: "recipe", id, "aria-labelledby": `${id}-heading`, "data-key": recipeKey(group) },
-    element("h2", { id: `${id}-heading` }, group.recipe),
+    element("h2", { id: `${id}-heading` }, group.heading),
     ...(group.title && headline ? [element("p", { class: "quiet" }, group.title)] : []),
     ...views.filter(exists),
   );
@@ -72,19 +72,35 @@ function recipeKey({ recipe, facts }) {
   return JSON.stringify([recipe, facts]);
 }
 
-function contents(groups) {
-  if (groups.length < 2) return [];
-  const links = groups.map((group, index) =>
-    element("li", {}, element("a", { href: `#recipe-${index}`, "data-key": recipeKey(group) }, group.recipe)),
-  );
-  return [element("nav", { "aria-label": "recipes", "data-key": "recipes" }, element("ul", {}, ...links))];
+/** The groups with headings; recipes of the same name are numbered. */
+function withHeadings(groups) {
+  const times = new Map();
+  return groups.map((group) => {
+    const { recipe } = group;
+    times.set(recipe, (times.get(recipe) ?? 0) + 1);
+    const isAlone = groups.filter((each) => each.recipe === recipe).length === 1;
+    return { ...group, heading: isAlone ? recipe : `${recipe} (${times.get(recipe)})` };
+  });
 }
 
-/** A page about one recipe begins with its story, one about several with their directory. */
+/** A link to each recipe, and what it achieved. */
+function contents(groups) {
+  const items = groups.map((group, index) =>
+    element(
+      "li",
+      {},
+      element("a", { href: `#recipe-${index}`, "data-key": recipeKey(group) }, group.heading),
+      ...(group.story ? [" ", element("small", {}, group.story.sentence)] : []),
+    ),
+  );
+  return element("nav", { "aria-label": "recipes", "data-key": "recipes" }, element("ul", {}, ...items));
+}
+
+/** A page about one recipe begins with its story, one about several with all of their sentences. */
 function headOf({ name, groups, notices }) {
   const count = groups.reduce((sum, group) => sum + group.runs.length, 0);
   const [only] = groups.length === 1 ? groups : [];
-  const story = only ? storyView(only) : null;
+  const first = only ? storyView(only) : groups.length ? contents(groups) : null;
   const what = count ? `${counted(count, "run")} of ${counted(groups.length, "recipe")}` : "No runs to show yet.";
   return [
     element(
@@ -93,7 +109,7 @@ function headOf({ name, groups, notices }) {
       element("h1", {}, only ? only.title || only.recipe : name),
       element("p", { class: "quiet" }, only ? `${what}, in ${name}` : what),
     ),
-    ...(story ? [story] : []),
+    ...(first ? [first] : []),
     ...noticesView(notices),
   ];
 }
@@ -101,8 +117,9 @@ function headOf({ name, groups, notices }) {
 function show(data) {
   document.title = `asni: ${data.name}`;
   document.body.append(hatches());
-  const sections = data.groups.map((group, index) => recipeView(group, index, data.groups, data.groups.length > 1));
-  document.getElementById("report").append(...headOf(data), ...contents(data.groups), ...sections);
+  const groups = withHeadings(data.groups);
+  const sections = groups.map((group, index) => recipeView(group, index, groups, groups.length > 1));
+  document.getElementById("report").append(...headOf({ ...data, groups }), ...sections);
   if (data.version !== null) followServer(data.version);
 }
 

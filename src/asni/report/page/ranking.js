@@ -1,7 +1,6 @@
 // The methods by mean accuracy: a mark for the mean, a bar for the deviation over seeds, small dots for single seeds,
 // and a line across for the dense network. Every value is also there as text, so nothing has to be pointed at.
 
-const MOST_HUES = 7;
 const OURS = ["asni-1", "asni-2"];
 
 /** Null if there are no two methods to compare. */
@@ -11,9 +10,15 @@ function rankingView(group) {
   const rows = [...points, ...levels].sort((a, b) => compared(a.accuracy, b.accuracy, -1));
   const [low, high] = rankedRange(rows);
   const at = (value) => 3 + (94 * (value - low)) / (high - low);
-  const common = rows.map(marksOf).reduce((all, marks) => all.filter((mark) => marks.includes(mark)));
+  // Only this mark belongs to the whole recipe: "1 of 3 at chance" of every method is about different networks.
+  const common = rows.every((row) => marksOf(row).includes(SHORTENED)) ? [SHORTENED] : [];
   const dense = levels.find(({ accuracy }) => accuracy >= low && accuracy <= high);
-  const options = { at, low, high, common, dense, isOneSize: haveOneSize(points), hues: rows.length <= MOST_HUES };
+  const options = {
+    ...{ at, low, high, common, dense },
+    isOneSize: haveOneSize(points),
+    isCounted: rows.some(({ seeds, started }) => seeds !== started || seeds !== rows[0].seeds),
+    hues: rows.length <= MOST_HUES,
+  };
   return element(
     "div",
     { class: "card" },
@@ -29,15 +34,6 @@ function rankingView(group) {
 function haveOneSize(rows) {
   const sizes = rows.map(({ nonzeros }) => nonzeros).filter((nonzeros) => nonzeros !== "NaN");
   return !sizes.length || highest(sizes) <= 1.01 * lowest(sizes);
-}
-
-/** The marks of the runs of a row; one that not all of them have is counted. */
-function marksOf({ runs }) {
-  const marks = new Set(runs.flatMap((run) => run.marks));
-  return [...marks].map((mark) => {
-    const count = runs.filter((run) => run.marks.includes(mark)).length;
-    return count < runs.length ? `${count} of ${runs.length} ${mark}` : mark;
-  });
 }
 
 /** Around the methods that lie together: one far from the others would squeeze them into one spot. */
@@ -57,11 +53,12 @@ function rankedRange(rows) {
   return [low, Math.min(100, high)];
 }
 
-function rankedRow(row, { common, isOneSize, hues, ...scale }) {
+function rankedRow(row, { common, isOneSize, isCounted, hues, ...scale }) {
   const look = hues ? row.look : { marker: "o", colour: `var(--${OURS.includes(row.stage) ? "accent" : "quiet"})` };
   const own = marksOf(row).filter((mark) => !common.includes(mark));
   const spread = row.spread === null || row.spread === "NaN" ? "" : ` ± ${row.spread.toFixed(2)}`;
-  const size = isOneSize || row.stage === "dense" ? [] : [`${whole(row.nonzeros)} nonzeros`];
+  const details = isOneSize || row.stage === "dense" ? [] : [shown(row.nonzeros, (size) => `${whole(size)} nonzeros`)];
+  if (isCounted) details.push((row.seeds < row.started ? `${row.seeds} of ` : "") + counted(row.started, "seed"));
   return element(
     "li",
     { class: "ranked" },
@@ -72,7 +69,7 @@ function rankedRow(row, { common, isOneSize, hues, ...scale }) {
       { class: "value" },
       element("b", {}, shown(row.accuracy, percent)),
       ...(spread ? [element("span", { class: "quiet" }, spread)] : []),
-      ...size.map((text) => element("small", { class: "quiet" }, text)),
+      ...details.map((detail) => element("small", { class: "quiet" }, detail)),
     ),
   );
 }
@@ -87,15 +84,15 @@ function rankedStrip(row, look, { at, low, high, dense }) {
   if (accuracy === "NaN") return parts;
   if (accuracy < low || accuracy > high) return [...parts, ...offAxis(row, look, accuracy < low)];
   const seeds = row.seeds > 1 ? row.runs.map((run) => run.accuracy) : [];
-  const ends = [accuracy - (spread ?? 0), accuracy + (spread ?? 0), ...seeds];
   const { colour } = look;
-  const [x1, x2] = [Math.max(low, ends[0]), Math.min(high, ends[1])].map((value) => `${at(value)}%`);
+  const bar = [Math.max(low, accuracy - (spread ?? 0)), Math.min(high, accuracy + (spread ?? 0))];
+  const [x1, x2] = bar.map((value) => `${at(value)}%`);
   parts.push(drawing("line", { class: "series", colour, x1, x2, y1: "50%", y2: "50%" }));
   for (const value of seeds.filter((value) => value >= low && value <= high)) {
     parts.push(drawing("circle", { class: "series seed", colour, r: 2.5, cx: `${at(value)}%`, cy: "50%" }));
   }
-  if (lowest(ends) < low) parts.push(edgeArrow(true, look));
-  if (highest(ends) > high) parts.push(edgeArrow(false, look));
+  if (seeds.some((value) => value < low)) parts.push(edgeArrow(true, look));
+  if (seeds.some((value) => value > high)) parts.push(edgeArrow(false, look));
   return [...parts, placed(`${at(accuracy)}%`, drawnMark(look, 0, 0))];
 }
 

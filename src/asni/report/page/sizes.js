@@ -1,20 +1,5 @@
 // Accuracy against nonzeros, one line per method, over all recipes that differ only in sparsity.
 
-const MARKS = {
-  o: "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0Z",
-  s: "M-3.7 -3.7h7.4v7.4h-7.4Z",
-  "^": "M0 -4.8L4.8 3.6H-4.8Z",
-  D: "M0 -5L5 0L0 5L-5 0Z",
-  v: "M0 4.8L4.8 -3.6H-4.8Z",
-  P: "M-1.7 -4.8h3.4v3.1h3.1v3.4h-3.1v3.1h-3.4v-3.1h-3.1v-3.4h3.1Z",
-  X: "M0 -2.1L2.6 -4.7L4.7 -2.6L2.1 0L4.7 2.6L2.6 4.7L0 2.1L-2.6 4.7L-4.7 2.6L-2.1 0L-4.7 -2.6L-2.6 -4.7Z",
-};
-
-function drawnMark(look, x, y, isPale = false) {
-  const place = { d: MARKS[look.marker], transform: `translate(${x} ${y})` };
-  return drawing("path", { class: isPale ? "series mark faint" : "series mark", colour: look.colour, ...place });
-}
-
 function isDrawable({ accuracy, nonzeros }) {
   return accuracy !== "NaN" && nonzeros > 0;
 }
@@ -40,9 +25,10 @@ function sizesOf(family) {
   };
 }
 
-/** Null if all sparse networks have one size: those are ranked. */
+/** Null if all sparse networks have one size: those are ranked. The first recipe of a family shows all of it. */
 function sizesView(group, groups) {
   const family = groups.filter((each) => each.family === group.family);
+  if (family[0] !== group) return null;
   const { points, levels, again } = sizesOf(family);
   if (haveOneSize(points)) return null;
   const redraw = () => chart.redraw();
@@ -96,7 +82,7 @@ function sizesNotes(family, rows) {
   );
   const notes = [
     several && "Large marks: means over seeds; small dots: single seeds.",
-    family.length > 1 && `Recipes in this chart: ${family.map(({ recipe }) => recipe).join(", ")}.`,
+    family.length > 1 && `Recipes in this chart: ${family.map(({ heading }) => heading).join(", ")}.`,
     missing.length && `NaN, so neither the seed nor its mean is drawn: ${missing.join("; ")}.`,
   ];
   return notes.filter(Boolean).map((note) => element("p", { class: "quiet" }, note));
@@ -121,7 +107,7 @@ function sizesChart(series, seen) {
     return {
       height: area.height,
       parts: [
-        ...frame(area, x, y, plot.marked, ticks(...plot.range, 5), { x: "nonzero parameters" }),
+        ...frame(area, x, y, plot.marked, ticks(...plot.range, 5), { x: "nonzero parameters", format: whole }),
         clipped(area, drawn),
         ...arrowsBelow(
           cut.map((run) => ({ x: x(run.nonzeros), value: run.accuracy, look: run.look })),

@@ -23,11 +23,6 @@ function tileView({ label, value, note }) {
   );
 }
 
-/** Badges for what a reader must know before comparing these runs. */
-function markViews(marks) {
-  return marks.flatMap((mark) => [" ", element("span", { class: "mark" }, mark)]);
-}
-
 /** Warnings and notes, one line for each cause, with the runs on demand. */
 function noticesView(notices) {
   return [false, true].flatMap((isNote) => {

@@ -5,6 +5,7 @@ function difference(run) {
 }
 
 function signed(value) {
+  if (Math.abs(value) < 0.005) return "0.00";
   const text = `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
   return element("span", { class: value < 0 ? "worse" : "better" }, text);
 }
@@ -47,8 +48,8 @@ function compared(a, b, direction) {
   return direction * (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b);
 }
 
-/** `columns` are [{heading, value, format or cell}]; one row for each of `items`. */
-function sortedTable(label, columns, items) {
+/** `columns` are [{heading, value, format or cell}]; one row for each of `items`. `key` is what the rows are. */
+function sortedTable(group, key, columns, items) {
   const body = element("tbody");
   const headings = columns.map((column) => {
     const heading = element(
@@ -86,12 +87,12 @@ function sortedTable(label, columns, items) {
 
   fill(items);
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...headings)), body);
-  return scrolled(label, table);
+  return scrolled(`${key} of ${group.heading}`, key, table);
 }
 
 /** A region as wide as its place; an edge is shaded if there is more of the table behind it. */
-function scrolled(label, table) {
-  const about = { class: "scroll", tabindex: "0", role: "region", "aria-label": label, "data-key": label };
+function scrolled(label, key, table) {
+  const about = { class: "scroll", tabindex: "0", role: "region", "aria-label": label, "data-key": key };
   const region = element("div", { ...about, onscroll: shade }, table);
   function shade() {
     const behind = region.scrollWidth - region.clientWidth - region.scrollLeft;
@@ -108,7 +109,7 @@ function foldedCard(title, open, ...parts) {
 }
 
 function runsTable(group) {
-  const parts = [sortedTable("runs", columnsOf(group), group.runs)];
+  const parts = [sortedTable(group, "runs", columnsOf(group), group.runs)];
   if (group.facts.changed && group.runs.some((run) => run.paper !== null)) {
     parts.push(
       element(
@@ -121,18 +122,10 @@ function runsTable(group) {
   return foldedCard("Every run", !group.story, ...parts);
 }
 
-/** One row per method and precision, over its finished runs, one per seed; `again` are runs that repeat a seed. */
-function overSeeds(group) {
-  const rows = new Map();
-  for (const run of group.runs.filter(({ finished }) => finished)) {
-    const key = JSON.stringify([run.stage, run.precision]);
-    if (!rows.has(key)) rows.set(key, { bySeed: new Map(), again: [] });
-    const { bySeed, again } = rows.get(key);
-    if (bySeed.has(run.seed)) again.push(run);
-    else bySeed.set(run.seed, run);
-  }
-  return [...rows.values()].map(({ bySeed, again }) => {
-    const runs = [...bySeed.values()];
+/** One row per method and precision, over its finished runs, as of `byMethod`; `started` counts the others too. */
+function overSeeds({ runs: all }) {
+  const started = new Map(byMethod(all).map(({ runs }) => [methodKey(runs[0]), runs.length]));
+  return byMethod(all.filter(({ finished }) => finished)).map(({ runs, again }) => {
     const { stage, precision, finished, paper } = runs[0];
     const accuracies = runs.map((run) => run.accuracy);
     const means = {
@@ -140,7 +133,8 @@ function overSeeds(group) {
       spread: spread(accuracies),
       nonzeros: mean(runs.map((run) => run.nonzeros)),
     };
-    return { stage, precision, finished, paper, runs, again, seeds: runs.length, ...means };
+    const counts = { seeds: runs.length, started: started.get(methodKey(runs[0])) };
+    return { stage, precision, finished, paper, runs, again, ...counts, ...means };
   });
 }
 
@@ -160,7 +154,7 @@ function seedsTable(group) {
   return foldedCard(
     "Means over seeds",
     !group.story,
-    sortedTable("means over seeds", columns, rows),
+    sortedTable(group, "means over seeds", columns, rows),
     element("p", { class: "quiet" }, "spread: the standard deviation over seeds"),
     ...againNotes(rows.flatMap(({ again }) => again)),
   );

@@ -1,19 +1,5 @@
 // Accuracy and sparsity of each method over epochs, and the switches for what is drawn.
 
-const HUES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]; // as in the figures
-
-/** The lines with a hue each, as long as there are enough; a line keeps its own unless another has it already. */
-function hued(lines) {
-  if (lines.length > MOST_HUES) return lines;
-  const taken = new Set();
-  return lines.map((line) => {
-    const free = HUES.find((hue) => !taken.has(hue) && !lines.some(({ look }) => look.colour === hue));
-    const colour = taken.has(line.look.colour) ? free : line.look.colour;
-    taken.add(colour);
-    return { ...line, look: { ...line.look, colour } };
-  });
-}
-
 function trainingView(group) {
   const { methods, rounds, options, keys } = trainingSwitches(group, redraw);
   const isOn = (stage) => (isMain(group, stage) ? methods.on(stage) : options.on("rounds") && rounds.on(stage));
@@ -101,6 +87,18 @@ function captions(lines) {
     ...(lines.some(({ seeds }) => seeds.length > 1)
       ? ["Line: mean over seeds; band: from the lowest to the highest seed."]
       : []),
+    ...overFewerSeeds(lines),
     ...(lines.length > MOST_HUES ? ["Grey: the other methods."] : []),
   ];
+}
+
+/** A mean jumps where a seed ends or has lost epochs: that is no change of any network. */
+function overFewerSeeds(lines) {
+  const parts = lines.flatMap(({ name, x, seeds }) => {
+    const fewer = x.filter((epoch) => seeds.some((seed) => !seed.x.includes(epoch)));
+    if (!fewer.length) return [];
+    const isEnd = x[x.length - fewer.length] === fewer[0];
+    return [`${name} ${isEnd ? `from epoch ${fewer[0]}` : `at ${counted(fewer.length, "epoch")}`}`];
+  });
+  return parts.length ? [`Over fewer seeds: ${parts.join("; ")}.`] : [];
 }
