@@ -134,7 +134,7 @@ def test_seeds_are_compared_one_by_one_and_noise_is_no_difference(
     assert story(tmp_path)["about"] == "ASNI-I against dense, mean of 3 seeds."
     shown, note = tiles(tmp_path)["points against dense"]
     assert shown == value
-    assert note.endswith(" % instead of 98.00 %; ± standard error over 3 seeds")
+    assert note.endswith(" % instead of 98.00 % (± standard error, 3 seeds)")
 
 
 def test_five_seeds_show_a_small_difference_that_all_of_them_have(tmp_path: Path) -> None:

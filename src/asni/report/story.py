@@ -246,7 +246,7 @@ def _accuracy_tile(row: _Row, dense: _Row | None, points: Difference | None) -> 
     note = f"{row.accuracy:.2f} % instead of {dense.accuracy:.2f} %"
     if points.error is None:
         return {"label": "points against dense", "value": points.signed, "note": note}
-    value, note = f"{points.signed} ± {points.error:.2f}", f"{note}; ± standard error over {points.seeds} seeds"
+    value, note = f"{points.signed} ± {points.error:.2f}", f"{note} (± standard error, {points.seeds} seeds)"
     return {"label": "points against dense", "value": value, "note": note}
 
 
