@@ -75,11 +75,8 @@ def test_a_timed_plan_needs_no_data_and_writes_nothing(
     assert all(math.isfinite(value) and value > 0 for value in seconds.values())
     assert seconds["training"] == pytest.approx(50 * (1000 * seconds["step"] + seconds["evaluation"]))
     assert seconds["investigate"] == pytest.approx(4 * seconds["training"])
-    assert re.search(
-        r"^about .* here; about .* for the 4 trainings of `asni investigate` \(random data\)$",
-        command("plan", "digits-fc", "--time").out,
-        re.M,
-    )
+    said = command("plan", "digits-fc", "--time").out
+    assert re.search(r"^about .* here; about .* for the 4 trainings of `asni investigate` \(random data\)$", said, re.M)
     assert list(tmp_path.iterdir()) == []
 
 

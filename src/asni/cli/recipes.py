@@ -116,9 +116,8 @@ def _timed(recipe: Recipe) -> dict[str, float]:
 def _print_plan(recipe: Recipe, facts: dict[str, Any]) -> None:
     say(f"{facts['recipe']}: {facts['network']} on {facts['dataset']}", style="bold")
     say(f"{facts['parameters']:,} parameters, {facts['prunable']:,} of them prunable")
-    say(
-        f"{_count(facts['epochs'], 'epoch')} of {_count(facts['steps_per_epoch'], 'step')}, batches of {facts['batch_size']}"
-    )
+    epochs, steps = _count(facts["epochs"], "epoch"), _count(facts["steps_per_epoch"], "step")
+    say(f"{epochs} of {steps}, batches of {facts['batch_size']}")
     left_out = "activations and the optimiser's state" if is_code(recipe.training.optimizer) else "activations"
     say(f"{facts['memory_bytes'] / 2**20:,.1f} MiB in each process, without {left_out}")
     alpha = "too high for a number" if facts["alpha"] is None else f"{facts['alpha']:.5g} %"
