@@ -52,7 +52,7 @@ def new_file() -> Path:
 
 
 def mark(recipe: Recipe) -> str:
-    """A word of warning if the recipe was shortened, as in a report."""
+    """A word of warning if the recipe was shortened, as in a report; only where torch is loaded anyway."""
     from asni.report.marks import SHORTENED, is_shortened
 
     return f", {SHORTENED}" * is_shortened(recipe)

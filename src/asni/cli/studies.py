@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from asni.cli.endings import beside_paper, best, end, mark, shrunk
+from asni.cli.endings import beside_paper, best, end, shrunk
 from asni.cli.executor_options import Execution
 from asni.cli.grouping import with_options
 from asni.cli.options import (
@@ -63,7 +63,7 @@ def investigate(
         print(printable(f"runs:    {experiment.home}"))
         print(printable(f"figures: {figures}"))
         dense, sparse = (experiment.run(variant).result for variant in ("dense", "asni-1"))
-        end(shrunk(sparse, dense) + mark(experiment.recipe), "report", out, "--open")
+        end(shrunk(sparse, dense), "report", out, "--open")
 
 
 @with_options
@@ -138,7 +138,7 @@ def compare(
     if failures:
         raise failure(failures)
     if not as_json:
-        end(best(comparison.summary(rows)) + mark(asked[recipe]), "report", out, "--open")
+        end(best(comparison.summary(rows)), "report", out, "--open")
 
 
 def _train(study: Study, executor: Executor) -> Failures:
