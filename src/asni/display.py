@@ -23,6 +23,7 @@ Item = TypeVar("Item")
 LEAST_BAR, MOST_BAR = 6, 30
 _GAP = "  "
 _REDRAWN = 10.0  # times a second
+_YEAR = 365 * 86400
 _TURNS, _ASCII_TURNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"
 
 
@@ -74,10 +75,12 @@ class Counter:
 def duration(seconds: float) -> str:
     """A time in words.
 
-    >>> duration(42), duration(300), duration(5000), duration(200_000), duration(4e8)
-    ('42 s', '5 min', '1 h 23 min', '2 d 8 h', '4,630 d')
+    >>> duration(42), duration(300), duration(5000), duration(200_000), duration(2e6), duration(4e8)
+    ('42 s', '5 min', '1 h 23 min', '2 d 8 h', '23 d', '12.7 years')
     """
     minutes, hours = round(seconds / 60), round(seconds / 3600)
+    if seconds >= _YEAR:
+        return f"{seconds / _YEAR:,.1f} years"
     if hours >= 240:
         return f"{round(hours / 24):,} d"
     if hours >= 24:
@@ -87,6 +90,17 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if seconds >= 59.5 else f"{seconds:.0f} s"
 
 
+def estimate(seconds: float) -> str:
+    """A time of which no more than two digits are known.
+
+    >>> estimate(0.4), estimate(42), estimate(300), estimate(5000), estimate(2e6), estimate(4e8)
+    ('0.4 s', '42 s', '5 min', '1.4 h', '23 d', '13 years')
+    """
+    units = (("years", _YEAR), ("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    unit, size = next(each for each in units if seconds >= each[1] or each[0] == "s")
+    return f"{float(f'{seconds / size:.2g}'):,.15g} {unit}"
+
+
 def time_left(seconds: float | None, *, at_least: bool = False) -> str:
     """How long something still takes, as short as a row needs it.
 
@@ -94,6 +108,25 @@ def time_left(seconds: float | None, *, at_least: bool = False) -> str:
     ('-- left', '42 s left', '> 1 h 23 min left')
     """
     return "-- left" if seconds is None else f"{'> ' * bool(at_least and seconds)}{duration(seconds)} left"
+
+
+def wrapped(text: str, width: int) -> str:
+    """Break lines between words; a word that is too long, such as a path, stays whole.
+
+    >>> print(wrapped("its files are in runs/digits-fc/seed-0", 16))
+    its files are in
+    runs/digits-fc/seed-0
+    """
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        first, *words = paragraph.split(" ")
+        lines.append(first)
+        for word in words:
+            if cell_len(f"{lines[-1]} {word}") <= width:
+                lines[-1] += f" {word}"
+            else:
+                lines.append(word)
+    return "\n".join(lines)
 
 
 class Display:
@@ -158,11 +191,17 @@ class Display:
 
     def line(self, label: str, facts: Sequence[str]) -> None:
         """Print a line that stays, with as many of the facts as fit."""
-        self._widest = max(self._widest, len(label))
-        parts = [label.ljust(self._widest), *facts]
+        self._widest = max(self._widest, cell_len(label))
+        parts = [set_cell_size(label, self._widest), *facts]
         while len(parts) > 1 and cell_len(_GAP.join(parts)) > self.console.width:
             parts.pop()
         self.console.print(_GAP.join(parts), soft_wrap=True, highlight=False, markup=False)
+
+    def say(self, text: str) -> None:
+        """Print a sentence that stays; a terminal wraps it at words, and never inside a path."""
+        text = printable(text)
+        shown = wrapped(text, self.console.width) if self.console.is_terminal else text
+        self.console.print(Text(shown), soft_wrap=True)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rows = [row for rows in reversed([*self._shown]) for row in rows()]
@@ -233,7 +272,7 @@ def _line(row: Row, layout: _Layout, *, ascii_only: bool) -> Text:
         text.append(_GAP).append(full * filled, "green").append(empty * (layout.bar - filled), "bright_black")
     text.append(f"{_GAP}{int(100 * done):3d} %{_GAP}{row.left:<{layout.left}}")
     for fact, wide in zip(row.facts, layout.facts, strict=False):
-        text.append(f"{_GAP}{set_cell_size(fact, wide)}", "bright_black" if fact.startswith("loss") else "")
+        text.append(f"{_GAP}{set_cell_size(fact, wide)}")
     text.rstrip()
     return text
 

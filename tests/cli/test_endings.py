@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from asni import datasets
-from asni.cli.endings import beside_paper, best
+from asni.cli.endings import beside_paper, best, end
 from tests.cli.calling import Answer, Command
 
 SHORT = ("--epochs", "1", "--steps-per-epoch", "2", "--sparsity", "0.9", "--device", "cpu")
@@ -27,14 +28,17 @@ def test_each_training_and_each_file_lead_to_the_next(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     dense = command("train", "digits-fc", "--method", "dense", "--out", "my runs", *SHORT)
-    assert next_step(dense)[:4] == ["train", "digits-fc", "--seed", "0"]
+    assert next_step(dense)[:2] == ["train", "digits-fc"]
+    assert next_step(dense)[-4:] == ["--device", "cpu", "--out", "my runs"]
     sparse = command(*next_step(dense))
     assert "50,610 -> " in sparse.out
-    assert " %   next: asni pack 'my runs/" in sparse.out
+    assert " %, shortened   next: asni pack 'my runs/" in sparse.out
     packed = command(*next_step(sparse))
     assert "202,440 -> " in packed.out
     inspected = command(*next_step(packed))
     assert "net.asni: exact" in inspected.out
+    from_file = command("train", "--from", "net.asni", "--device", "cpu")
+    assert next_step(from_file)[-2:] == ["-o", "net-2.asni"], "not the file that it started from"
     studied = command("compare", "digits-fc", "--methods", "dense,asni-1", "--out", "my runs", *SHORT)
     assert "weights, dense" in studied.out
     assert next_step(studied) == ["report", "my runs", "--open"]
@@ -85,3 +89,25 @@ def test_ctrl_c_outside_a_training_ends_in_one_line(command: Command, monkeypatc
 
     monkeypatch.setattr(datasets, "get", pressed)
     assert command("data", "get", "digits") == Answer(130, "", "asni: stopped.\n")
+
+
+def test_the_next_command_starts_as_this_one_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / ".venv" / "bin" / "asni"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    for called in (str(program), ".venv/bin/asni", "/site-packages/asni/__main__.py"):
+        monkeypatch.setattr(sys, "argv", [called])
+        end("", "report", Path("runs"))
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    end("", "report", Path("-x"))
+    assert capsys.readouterr().out.splitlines() == [
+        "next: .venv/bin/asni report runs",
+        "next: .venv/bin/asni report runs",
+        "next: python -m asni report runs",
+        "next: asni report ./-x",
+    ]

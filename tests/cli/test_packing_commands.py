@@ -151,3 +151,12 @@ def test_zeros_with_a_sign_are_reported(command: Command, tmp_path: Path) -> Non
     printed = command("pack", str(tmp_path / "net.safetensors"), "-o", str(tmp_path / "net.asni")).out
     assert "2 weights are -0.0" in printed
     assert "Add 0.0" in printed
+
+
+@pytest.mark.parametrize("name", ["pack", "unpack"])
+def test_a_file_is_not_replaced_by_what_is_made_from_it(command: Command, tmp_path: Path, name: str) -> None:
+    (tmp_path / "net.asni").write_bytes(b"precious")
+    (tmp_path / "link.asni").symlink_to(tmp_path / "net.asni")
+    answer = command(name, str(tmp_path / "link.asni"), "-o", str(tmp_path / "net.asni"))
+    assert (answer.status, "is the file to read" in answer.err) == (2, True)
+    assert (tmp_path / "net.asni").read_bytes() == b"precious"

@@ -75,9 +75,8 @@ def test_a_timed_plan_needs_no_data_and_writes_nothing(
     assert all(math.isfinite(value) and value > 0 for value in seconds.values())
     assert seconds["training"] == pytest.approx(50 * (1000 * seconds["step"] + seconds["evaluation"]))
     assert seconds["investigate"] == pytest.approx(4 * seconds["training"])
-    assert re.search(
-        r"^about .* here, 4 trainings of investigate about ", command("plan", "digits-fc", "--time").out, re.M
-    )
+    said = command("plan", "digits-fc", "--time").out
+    assert re.search(r"^about .* here; about .* for the 4 trainings of `asni investigate` \(random data\)$", said, re.M)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -152,3 +151,10 @@ def test_the_methods_stand_under_their_tasks_with_a_few_words_each(command: Comm
     assert places["rigl"] < second < places["asni-2"]
     assert lines[places["rigl"]] == "rigl               drops small weights, grows by gradient             1"
     assert all(method.does for method in METHODS.values())
+
+
+def test_a_plan_of_one_epoch_is_not_one_of_epochs(command: Command) -> None:
+    assert (
+        "\n1 epoch of 1 step, batches of "
+        in command("plan", "digits-fc", "--epochs", "1", "--steps-per-epoch", "1").out
+    )

@@ -73,6 +73,7 @@ def test_a_study_shows_accuracy_and_nonzeros_at_every_width(
     heading, dense = (next(line for line in table.splitlines() if word in line) for word in ("accuracy %", "dense"))
     assert "nonzeros" in heading
     assert "50,610" in dense
+    assert ("shortened (1 of 3)" in dense) == ("epochs" in heading), "how long it trained is never cut"
     assert width == 80 or ("not shown at 60 columns" in table) == (width == 60)
 
 

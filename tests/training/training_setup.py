@@ -37,7 +37,7 @@ class StopAfter(Progress):
         self.steps_left = steps
 
     @contextmanager
-    def training(self, stage: str, epochs: int, steps: int, done: int) -> Iterator[Bar]:
+    def training(self, stage: str, epochs: int, steps: int, done: int, seconds: float = 0.0) -> Iterator[Bar]:
         yield self
 
     def step(self) -> None:

@@ -1,7 +1,11 @@
 """The last line of a command: what was achieved, and a command to try next."""
 
 import shlex
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -9,13 +13,18 @@ from rich.cells import cell_len
 
 from asni.cli.output import say, terminal_width
 from asni.errors import printable
+from asni.recipes import Recipe
 
 Result = Mapping[str, Any]
 
 
 def end(achieved: str, *command: object) -> None:
-    """Print what was achieved, and the words of a command of `asni` to try next, in one line if they fit."""
-    next_step = f"next: {shlex.join(['asni', *map(str, command)])}"
+    """Print what was achieved, and the words of a command of `asni` to try next, in one line if they fit.
+
+    A path with a dash in front is given as a `Path`, so that it is not taken for an option.
+    """
+    words = [f"./{word}" if isinstance(word, Path) and str(word)[0] == "-" else str(word) for word in command]
+    next_step = f"next: {shlex.join([*_program(), *words])}"
     line = f"{achieved}   {next_step}" if achieved else next_step
     width = terminal_width()
     if achieved and width is not None and cell_len(line) > width:
@@ -25,18 +34,43 @@ def end(achieved: str, *command: object) -> None:
     print(printable(line))
 
 
+def _program() -> list[str]:
+    """The words that start this program, as the user can type them here."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return ["python", "-m", "asni"]
+    here = Path.cwd()
+    if shutil.which("asni") or called.name != "asni" or not called.exists():
+        return ["asni"]
+    return [str(called.absolute().relative_to(here) if called.absolute().is_relative_to(here) else called)]
+
+
+def new_file() -> Path:
+    """A name for a packed file that does not exist yet."""
+    names = map(Path, chain(["net.asni"], (f"net-{number}.asni" for number in count(2))))
+    return next(path for path in names if not path.exists())
+
+
+def mark(recipe: Recipe) -> str:
+    """A word of warning if the recipe was shortened, as in a report; only where torch is loaded anyway."""
+    from asni.report.marks import SHORTENED, is_shortened
+
+    return f", {SHORTENED}" * is_shortened(recipe)
+
+
 def shrunk(sparse: Result, dense: Result | None = None) -> str:
     """What a sparse training achieved, beside the dense one of the same seed if there is one.
 
     >>> sparse = {"nonzeros": 2920, "total_sparsity": 1 - 2920 / 50610, "accuracy": 92.26}
     >>> shrunk(sparse)
-    '50,610 -> 2,920 weights (17x)'
+    '50,610 -> 2,920 weights (17x), 92.26 %'
     >>> shrunk(sparse, {"accuracy": 92.59})
     '50,610 -> 2,920 weights (17x), 92.59 -> 92.26 %'
     """
     before = round(sparse["nonzeros"] / (1 - sparse["total_sparsity"]))
     weights = f"{before:,} -> {sparse['nonzeros']:,} weights ({times(before, sparse['nonzeros'])})"
-    return weights if dense is None else f"{weights}, {dense['accuracy']:.2f} -> {sparse['accuracy']:.2f} %"
+    before_pruning = "" if dense is None else f"{dense['accuracy']:.2f} -> "
+    return f"{weights}, {before_pruning}{sparse['accuracy']:.2f} %"
 
 
 def best(lines: Sequence[Result]) -> str:

@@ -9,7 +9,7 @@ from asni.cli.endings import end, times
 from asni.cli.options import AsJson, MaxMemory, OutFile, TrustCode
 from asni.cli.output import one_line, print_json, print_table, say
 from asni.display import on_stderr
-from asni.errors import AsniError
+from asni.errors import AsniError, UsageError, shown
 from asni.studies.tables import Column, Table, number, percent
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def pack(
 
     Example: asni pack runs/mnist-fc/seed-0/asni-1 -o net.asni
     """
+    _require_another_file(source, out)
     from asni.packing import pack as packed
 
     with on_stderr().status(f"Packing {source}"):
@@ -95,6 +96,7 @@ def unpack(
 
     Example: asni unpack net.asni -o net.safetensors
     """
+    _require_another_file(file, out)
     from asni.packing import unpack as unpacked
 
     with on_stderr().status(f"Unpacking {file}"):
@@ -133,6 +135,12 @@ def inspect(
         _print_contents(file, found)
     else:
         _print_packed(file, found)
+
+
+def _require_another_file(source: Path, out: Path) -> None:
+    """Raise an error before a file is replaced by what is made from it."""
+    if out.exists() and source.exists() and out.samefile(source):
+        raise UsageError(f"--out: {shown(out)} is the file to read, and would be replaced. Choose another name.")
 
 
 def _print_contents(file: Path, found: "Contents") -> None:

@@ -1,5 +1,6 @@
 """The commands that list recipes and methods, and show a plan before training."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ from asni.cli.curve import curve
 from asni.cli.grouping import with_options
 from asni.cli.options import AsJson, Changes, RecipeName
 from asni.cli.output import has_glyphs, print_json, print_table, say, terminal_width
-from asni.display import duration, on_stderr
+from asni.display import estimate, on_stderr
 from asni.methods import METHODS, TASK_TITLES, VARIANTS
 from asni.recipes import SIZES, Recipe, load
 from asni.recipes.own_code import is_code
@@ -115,17 +116,14 @@ def _timed(recipe: Recipe) -> dict[str, float]:
 def _print_plan(recipe: Recipe, facts: dict[str, Any]) -> None:
     say(f"{facts['recipe']}: {facts['network']} on {facts['dataset']}", style="bold")
     say(f"{facts['parameters']:,} parameters, {facts['prunable']:,} of them prunable")
-    say(f"{facts['epochs']} epochs of {facts['steps_per_epoch']:,} steps, batches of {facts['batch_size']}")
+    epochs, steps = _count(facts["epochs"], "epoch"), _count(facts["steps_per_epoch"], "step")
+    say(f"{epochs} of {steps}, batches of {facts['batch_size']}")
     left_out = "activations and the optimiser's state" if is_code(recipe.training.optimizer) else "activations"
     say(f"{facts['memory_bytes'] / 2**20:,.1f} MiB in each process, without {left_out}")
     alpha = "too high for a number" if facts["alpha"] is None else f"{facts['alpha']:.5g} %"
     say(f"alpha {alpha}, beta {facts['beta']:g}, gamma {facts['gamma']:g}, least {facts['least']:g}")
     if "seconds" in facts:
-        one, all_of_them = (duration(facts["seconds"][key]) for key in ("training", "investigate"))
-        say(
-            f"about {one} here, {len(VARIANTS)} trainings of investigate about {all_of_them} (timed on random data)",
-            style="bold",
-        )
+        say(_in_words(facts["seconds"], facts["batch_size"]), style="bold")
     say("")
     _print_curve(facts["schedule"])
     say("")
@@ -142,6 +140,24 @@ def _print_plan(recipe: Recipe, facts: dict[str, Any]) -> None:
         say(f"the paper: {facts['paper']['nonzeros']:,} nonzeros")
     for point in facts["open_points"]:
         say(point, style="dim", lead="- ")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _in_words(seconds: Mapping[str, float], batch: int) -> str:
+    """How long a training takes.
+
+    >>> print(_in_words({"images": 8, "training": 5000.0, "investigate": 20_000.0}, 256))
+    about 1.4 h here; about 5.6 h for the 4 trainings of `asni investigate` (random data, scaled from 8 of 256 images)
+    """
+    one, all_of_them = (estimate(seconds[key]) for key in ("training", "investigate"))
+    scaled = f", scaled from {seconds['images']} of {batch} images" * (seconds["images"] < batch)
+    return (
+        f"about {one} here; about {all_of_them} for the {len(VARIANTS)} trainings of `asni investigate` "
+        f"(random data{scaled})"
+    )
 
 
 def _print_curve(schedule: list[dict[str, Any]]) -> None:

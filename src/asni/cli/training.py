@@ -1,13 +1,13 @@
 """The command that trains one method."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from asni.cli.endings import end, shrunk
+from asni.cli.endings import end, mark, new_file, shrunk
 from asni.cli.grouping import with_options
 from asni.cli.options import (
     EXECUTION,
@@ -35,6 +35,21 @@ from asni.studies import investigation
 from asni.studies.tables import Table
 from asni.training.processes import make_fabric, rank
 
+StartFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--from", metavar="FILE", help="Start from a packed file, with its own recipe unless RECIPE is given."
+    ),
+]
+Wait = Annotated[
+    bool,
+    typer.Option(
+        "--wait",
+        help="Wait for a run that another process is training, instead of failing.",
+        rich_help_panel=EXECUTION,
+    ),
+]
+
 
 @with_options
 def train(
@@ -46,20 +61,8 @@ def train(
     devices: Devices = 1,
     precision: PrecisionName = "fp32",
     out: Root = RUNS,
-    start: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", metavar="FILE", help="Start from a packed file, with its own recipe unless RECIPE is given."
-        ),
-    ] = None,
-    wait: Annotated[
-        bool,
-        typer.Option(
-            "--wait",
-            help="Wait for a run that another process is training, instead of failing.",
-            rich_help_panel=EXECUTION,
-        ),
-    ] = False,
+    start: StartFile = None,
+    wait: Wait = False,
     trust_code: TrustCode = False,
     max_memory: MaxMemory = None,
     as_json: AsJson = False,
@@ -73,23 +76,16 @@ def train(
       asni train mnist-fc --method rigl --seed 1
       asni train --from net.asni
     """
-    if method not in METHODS:
-        raise unknown("method", method, METHODS)
+    _require_usable(method, changes, start, max_memory)
     with on_stderr().status("Loading torch"):
         from asni.packing import train_from
         from asni.training.progress import Progress
         from asni.training.trainer import Trainer
-    if start is not None:
-        _require_no_pruning(method, changes)
-    elif max_memory is not None:
-        raise UsageError("--max-memory is for the file of --from. Leave it out.")
     asked = _recipe(recipe, start, trust_code, max_memory).override(**changes)
-    # A warning, not an error: a study's settings are for all of its methods, and it trains each by this command.
-    for message in unused(asked, [method]) if start is None and rank() == 0 else ():
-        print(printable(f"asni: warning: {message}"), file=sys.stderr)
+    if start is None:
+        _warn_of_unused(asked, method)
     experiment = Experiment(asked, seed, precision, out)
-    fabric = make_fabric(device, devices, precision)
-    trainer = Trainer(experiment, fabric, Progress(), wait=wait)
+    trainer = Trainer(experiment, make_fabric(device, devices, precision), Progress(), wait=wait)
     run = METHODS[method].train(trainer) if start is None else train_from(trainer, start, max_memory=max_memory)
     if rank() > 0:
         return
@@ -98,26 +94,30 @@ def train(
     else:
         show(Table([investigation.row(run)], investigation.COLUMNS), [], as_json=False)
         print(printable(f"weights, masks and metrics: {run.directory}"))
-        _end(run, experiment, recipe)
+        _end(run, experiment, _same_but_sparse(experiment, recipe, device, devices) if recipe else [])
 
 
-def _end(run: Run, experiment: Experiment, recipe: str | None) -> None:
+def _end(run: Run, experiment: Experiment, sparse: Sequence[str]) -> None:
+    """Suggest to pack the network, or to train it `sparse` if it is dense."""
     result = run.result
     if result["sparsity"]:
         achieved = shrunk(result, _dense_result(experiment))
     else:
         achieved = f"{result['nonzeros']:,} weights, {result['accuracy']:.2f} %"
-    if result["sparsity"] or recipe is None:
-        end(achieved, "pack", run.directory, "-o", "net.asni")
-    else:
-        end(achieved, *_same_but_sparse(experiment, recipe))
+    trains_next = sparse and not result["sparsity"]
+    end(achieved + mark(experiment.recipe), *(sparse if trains_next else ("pack", run.directory, "-o", new_file())))
 
 
-def _same_but_sparse(experiment: Experiment, recipe: str) -> list[str]:
-    words = ["train", recipe, "--seed", str(experiment.seed), *experiment.recipe.overrides.arguments()]
-    if experiment.precision != "fp32":
-        words += ["--precision", experiment.precision]
-    return words if experiment.root == RUNS else [*words, "--out", str(experiment.root)]
+def _same_but_sparse(experiment: Experiment, recipe: str, device: str, devices: int) -> list[str]:
+    asked = {
+        "--seed": (experiment.seed, 0),
+        "--device": (device, "auto"),
+        "--devices": (devices, 1),
+        "--precision": (experiment.precision, "fp32"),
+        "--out": (experiment.root, RUNS),
+    }
+    changed = [word for option, (value, default) in asked.items() if value != default for word in (option, str(value))]
+    return ["train", recipe, *experiment.recipe.overrides.arguments(), *changed]
 
 
 def _dense_result(experiment: Experiment) -> dict[str, Any] | None:
@@ -127,6 +127,22 @@ def _dense_result(experiment: Experiment) -> dict[str, Any] | None:
         return dense.result if dense.finished else None
     except AsniError:
         return None
+
+
+def _require_usable(method: str, changes: Mapping[str, Any], start: Path | None, max_memory: int | None) -> None:
+    """Raise an error for options that cannot be combined."""
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    if start is not None:
+        _require_no_pruning(method, changes)
+    elif max_memory is not None:
+        raise UsageError("--max-memory is for the file of --from. Leave it out.")
+
+
+def _warn_of_unused(recipe: Recipe, method: str) -> None:
+    # A warning, not an error: a study's settings are for all of its methods, and it trains each by `asni train`.
+    for message in unused(recipe, [method]) if rank() == 0 else ():
+        print(printable(f"asni: warning: {message}"), file=sys.stderr)
 
 
 def _require_no_pruning(method: str, changes: Mapping[str, Any]) -> None:

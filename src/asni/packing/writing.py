@@ -38,7 +38,8 @@ def packed(tensors: Mapping[str, Tensor], mode: str, network: dict[str, Any], ab
     entries: list[Entry] = []
     content = ContentChecksum(mode, network)
     twins = _Twins(tensors)
-    with on_stderr().counting("weights", sum(each.array.nbytes for each in tensors.values()), in_megabytes) as counter:
+    size = sum(each.array.nbytes for each in tensors.values())
+    with on_stderr().counting("Packing weights", size, in_megabytes) as counter:
         for index, (name, tensor) in enumerate(tensors.items()):
             entry = Entry(name, tensor.dtype, tensor.array.shape, same=twins.before(index, tensor))
             counter.done += tensor.array.nbytes

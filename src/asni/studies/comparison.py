@@ -59,7 +59,7 @@ def rows(study: Study) -> list[dict[str, Any]]:
 
 def _row(planned: PlannedRun) -> dict[str, Any]:
     result = planned.run.result
-    rounds = [_result(planned.experiment.round(stage)) for stage in result["rounds"]]
+    rounds = [_result(run) for run in planned.trainings]
     return {
         "recipe": planned.experiment.recipe.variant_name,
         "method": planned.method.name,

@@ -66,7 +66,7 @@ class Overview:
                 result = planned.run.result
                 if self.display.draws:
                     name = f"{self.about(planned.experiment)}{planned.method.name}"
-                    self.display.line(name, ended(result, result["seconds"]))
+                    self.display.line(name, ended(result, sum(run.result["seconds"] for run in planned.trainings)))
                 else:
                     numbers = f"accuracy {result['accuracy']:.2f}, nonzeros {result['nonzeros']:,}"
                     self._print(f"{planned}: {numbers}  [{self}]")

@@ -25,7 +25,7 @@ COLUMNS = (
     Column("seeds", "seeds", expendable=5),
     Column("paper_nonzeros", "paper's nonzeros", expendable=3),
     Column("nonzeros", "nonzeros", rounded),
-    Column("trained_for", "epochs", str, is_name=True),
+    Column("trained_for", "epochs", str, is_name=True, expendable=1),
 )
 NOTES = (
     "accuracy: mean over seeds, each of which gives all four variants the same initial values and data order; "

@@ -30,6 +30,11 @@ class PlannedRun:
         return self.experiment.run(self.method.name)
 
     @property
+    def trainings(self) -> list[Run]:
+        """The trainings that led to its result, itself the last one; only if it is finished."""
+        return [self.experiment.round(stage) for stage in self.run.result["rounds"]]
+
+    @property
     def log(self) -> Path:
         """The log of the process that trains it, if it is a separate one."""
         return self.experiment.home / f"{self.method.name}.log"

@@ -1,8 +1,8 @@
 """How long a training takes on this machine, from a few steps on random images of the right shape."""
 
 import time
-from collections.abc import Callable
-from statistics import median
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -16,19 +16,20 @@ from asni.training.optimizers import make_optimizer
 from asni.training.processes import make_fabric
 from asni.training.round import train_step
 
-FIRST_IMAGES = 2
-"""The fewest that batch norm takes."""
+FIRST_IMAGES = 8
+"""Enough to keep a processor busy: the time of fewer says little about a batch."""
 
-LONG_STEP = 0.25
-MOST_STEPS = 20
-MOST_SECONDS = 5.0
+LONG_STEP = 0.5
+"""A step that takes longer is not made any larger."""
+
+LEAST_CALLS, MOST_CALLS, MOST_SECONDS = 3, 20, 5.0
 
 
 def seconds(recipe: Recipe) -> dict[str, float]:
     """The seconds of one step and of one evaluation, of a whole training, and of those of `asni investigate`.
 
     No step is pruned, and no data is read. Where a whole batch would take long, or much memory, fewer images are
-    timed and the time is scaled.
+    timed, and the time is scaled: `images` is how many of a batch were.
     """
     info, training = info_of(recipe.dataset, recipe.dataset_options), recipe.training
     if training.threads is not None:
@@ -39,41 +40,62 @@ def seconds(recipe: Recipe) -> dict[str, float]:
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     network, optimizer = fabric.setup(model, make_optimizer(model, recipe))
 
-    def batch(count: int) -> tuple[Tensor, Tensor]:
-        return torch.randn(count, *info.shape), torch.randint(info.classes, (count,))
-
-    def train(images: Tensor, labels: Tensor) -> None:
-        float(train_step(fabric, network, optimizer, images, labels))
+    def train(images: Tensor) -> None:
+        float(train_step(fabric, network, optimizer, images, torch.randint(info.classes, (len(images),))))
 
     @torch.no_grad()
-    def evaluate(images: Tensor, labels: Tensor) -> None:
+    def evaluate(images: Tensor) -> None:
         moved = fabric.to_device(images.contiguous(memory_format=torch.channels_last))
         float(network(moved).sum())
 
+    def update() -> None:
+        optimizer.step()
+        float(next(network.parameters()).detach().sum())
+
     network.train()
-    step = training.batch_size * _seconds_per_image(train, batch, training.batch_size)
+    images, taken = _largest(train, info.shape, training.batch_size)
+    step = scaled(taken, _least_seconds(update), training.batch_size / images)
     network.eval()
-    evaluation = info.test * _seconds_per_image(evaluate, batch, min(TEST_BATCH, info.test))
+    tested, taken = _largest(evaluate, info.shape, min(TEST_BATCH, info.test))
+    evaluation = scaled(taken, 0.0, info.test / tested)
     whole = training.epochs * (recipe.steps_per_epoch(info.train) * step + evaluation)
-    return {"step": step, "evaluation": evaluation, "training": whole, "investigate": len(VARIANTS) * whole}
+    return {
+        "images": images,
+        "step": step,
+        "evaluation": evaluation,
+        "training": whole,
+        "investigate": len(VARIANTS) * whole,
+    }
 
 
-def _seconds_per_image(
-    work: Callable[[Tensor, Tensor], None], batch: Callable[[int], tuple[Tensor, Tensor]], most: int
-) -> float:
-    """The median of a few calls, after larger and larger ones have warmed up the machine."""
+def scaled(seconds: float, fixed: float, times: float) -> float:
+    """The time of so many times the images, if `fixed` of the `seconds` do not depend on them.
+
+    >>> scaled(3.0, 1.0, 10), scaled(1.0, 1.5, 10), scaled(1.0, 1.5, 1)
+    (21.0, 1.0, 1.0)
+    """
+    return seconds + max(seconds - fixed, 0.0) * (times - 1)
+
+
+def _largest(work: Callable[[Tensor], None], shape: Sequence[int], most: int) -> tuple[int, float]:
+    """How many images, up to `most`, do not take long, and their time; smaller calls warm up the machine."""
     count = min(FIRST_IMAGES, most)
-    _timed(work, *batch(count))
-    while _timed(work, *batch(count)) < LONG_STEP and count < most:
+    work(images := torch.randn(count, *shape))
+    while count < most and _seconds(partial(work, images)) < LONG_STEP:
         count = min(2 * count, most)
-    images, labels = batch(count)
+        images = torch.randn(count, *shape)
+    return count, _least_seconds(partial(work, images))
+
+
+def _least_seconds(work: Callable[[], None]) -> float:
+    """The shortest of a few calls: the one that other programs disturbed the least."""
     taken: list[float] = []
-    while not taken or (len(taken) < MOST_STEPS and sum(taken) < MOST_SECONDS):
-        taken.append(_timed(work, images, labels))
-    return median(taken) / count
+    while len(taken) < LEAST_CALLS or (len(taken) < MOST_CALLS and sum(taken) < MOST_SECONDS):
+        taken.append(_seconds(work))
+    return min(taken)
 
 
-def _timed(work: Callable[[Tensor, Tensor], None], images: Tensor, labels: Tensor) -> float:
+def _seconds(work: Callable[[], None]) -> float:
     started = time.monotonic()
-    work(images, labels)
+    work()
     return time.monotonic() - started

@@ -18,6 +18,12 @@ PLAIN_SECONDS = 5.0
 NOTICED_SECONDS = 0.5
 """An evaluation that takes less is not worth a word."""
 
+_OPTIONS = {
+    'score="lamp"': "--score lamp",
+    "floor=0.01": "floor = 0.01 in [pruning]",
+    "exclude=": "exclude in [pruning]",
+}
+
 
 class Bar(Protocol):
     """Receives the progress of a training while it runs."""
@@ -37,25 +43,25 @@ class Progress:
         self._about = about
 
     @contextmanager
-    def training(self, stage: str, epochs: int, steps: int, done: int) -> Iterator[Bar]:
-        """The bar of one round of training up to epoch `epochs`; `done` of its `steps` were trained earlier."""
+    def training(self, stage: str, epochs: int, steps: int, done: int, seconds: float = 0.0) -> Iterator[Bar]:
+        """The bar of one round of training up to epoch `epochs`; `done` of its `steps` took `seconds` earlier."""
         if done:
             self.note(stage, f"resuming after step {done:,} of {steps:,}")
         if not self.display.draws:
             yield PlainLines(self.display.console, stage, epochs)
             return
-        bar = TerminalBar(f"{self._about}{stage}", epochs, Counter(steps, done))
+        bar = TerminalBar(f"{self._about}{stage}", epochs, Counter(steps, done), seconds)
         with self.display.showing(bar.rows):
             yield bar
         if bar.last is not None:
-            self.display.line(bar.label, ended(bar.last, bar.counter.seconds))
+            self.display.line(bar.label, ended(bar.last, bar.seconds))
 
     def already_done(self, stage: str, directory: Path) -> None:
         self.note(stage, f"already done, in {directory}")
 
     def note(self, stage: str, text: str) -> None:
         """Print a line about a training."""
-        self.display.console.print(f"{stage}: {text}", soft_wrap=True, highlight=False, markup=False)
+        self.display.say(f"{self._about}{stage}: {text}")
 
     @contextmanager
     def warnings(self, stage: str) -> Iterator[None]:
@@ -63,7 +69,7 @@ class Progress:
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, SparsityWarning):
-                self.note(stage, str(message))
+                self.note(stage, in_options(str(message)))
             else:
                 elsewhere(message, category, *where, **more)
 
@@ -85,7 +91,19 @@ def facts(entry: Mapping[str, Any], epochs: int) -> list[str]:
 
 def ended(result: Mapping[str, Any], seconds: float) -> list[str]:
     """A finished training, what matters most first."""
-    return [f"{result['accuracy']:.2f} %", f"{result['nonzeros']:,} nonzeros", f"in {duration(seconds)}"]
+    time = f"{seconds:.1f} s" if seconds < 9.95 else duration(seconds)
+    return [f"{result['accuracy']:.2f} %", f"{result['nonzeros']:,} nonzeros", f"in {time}"]
+
+
+def in_options(text: str) -> str:
+    """The advice of a pruner, which names arguments of Python, in the words of the command line.
+
+    >>> in_options('Keep some with floor=0.01, rank with score="lamp", or leave layers out with exclude=.')
+    'Keep some with floor = 0.01 in [pruning], rank with --score lamp, or leave layers out with exclude in [pruning].'
+    """
+    for argument, option in _OPTIONS.items():
+        text = text.replace(argument, option)
+    return text
 
 
 def summary(entry: Mapping[str, Any], epochs: int) -> str:
@@ -99,8 +117,8 @@ def summary(entry: Mapping[str, Any], epochs: int) -> str:
 class TerminalBar:
     """A row of the display."""
 
-    def __init__(self, label: str, epochs: int, counter: Counter):
-        self.label, self.epochs, self.counter = label, epochs, counter
+    def __init__(self, label: str, epochs: int, counter: Counter, seconds: float):
+        self.label, self.epochs, self.counter, self.seconds = label, epochs, counter, seconds
         self.last: Mapping[str, Any] | None = None
         self._evaluates_since: float | None = None
 
@@ -120,6 +138,7 @@ class TerminalBar:
 
     def epoch(self, entry: Mapping[str, Any]) -> None:
         self.last, self._evaluates_since = entry, None
+        self.seconds += entry["seconds"]
 
 
 class PlainLines:

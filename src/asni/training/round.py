@@ -64,7 +64,7 @@ class Round:
         first, end = self.steps.start // per_epoch, -(-self.steps.stop // per_epoch)
         self._resume_or_start()
         done = max((first + len(self.metrics)) * per_epoch - self.steps.start, 0)
-        with self.trainer.progress.training(self.stage, end, len(self.steps), done) as bar:
+        with self.trainer.progress.training(self.stage, end, len(self.steps), done, self._seconds()) as bar:
             try:
                 for epoch in range(first + len(self.metrics), end):
                     self._train_epoch(epoch, bar)
@@ -253,6 +253,10 @@ class Round:
                 "written by another process. Remove that directory, and run the same command again."
             )
 
+    def _seconds(self) -> float:
+        """The time of all epochs so far, also of those before a resume."""
+        return float(sum(entry["seconds"] for entry in self.metrics))
+
     def _finish(self) -> None:
         self._require_in_place()
         masks = None
@@ -267,7 +271,7 @@ class Round:
             "epochs": len(self.metrics),
             "steps": len(self.steps),
             **{key: last[key] for key in ("accuracy", "nonzeros", "sparsity", "total_sparsity")},
-            "seconds": sum(entry["seconds"] for entry in self.metrics),
+            "seconds": self._seconds(),
         }
         self.run.finish(self.written, self.metrics, self.module.state_dict(), masks, result)
 
