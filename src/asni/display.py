@@ -178,8 +178,10 @@ class Display:
             yield counter
 
     def status(self, text: str) -> AbstractContextManager[None]:
-        """Say what is going on as long as the block runs."""
+        """Say what is going on as long as the block runs; a terminal that cannot redraw keeps the line."""
         row = Row(printable(text))
+        if self.console.is_dumb_terminal:
+            self.say(text)
         return self.showing(lambda: [row])
 
     def track(self, items: Sequence[Item], label: str) -> Iterator[Item]:

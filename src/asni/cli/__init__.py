@@ -16,7 +16,7 @@ import typer
 
 from asni.cli import data, packing, recipes, report, studies, training
 from asni.cli.help import Group, add, block
-from asni.display import on_stderr
+from asni.display import on_stderr, wrapped
 from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError, printable, shown
 from asni.training.processes import is_lost_peer, rank
 
@@ -112,7 +112,8 @@ def _fail(error: AsniError, status: int) -> None:
         # Process 0 reports the same error, and its status is that of the whole training.
         sys.exit(0)
     if str(error):
-        print(f"asni: {_who()}{printable(str(error))}", file=sys.stderr)
+        said, console = f"asni: {_who()}{printable(str(error))}", on_stderr().console
+        print(wrapped(said, console.width) if console.is_terminal else said, file=sys.stderr)
     sys.exit(status)
 
 

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from asni.display import wrapped
 from asni.errors import printable
 from asni.studies.tables import Column, Table, save
 
@@ -74,10 +75,10 @@ def has_glyphs() -> bool:
 
 def say(text: str, style: str = "", lead: str = "") -> None:
     """Print a sentence, behind a `lead` such as a dash; a terminal wraps it at words."""
-    width, whole = terminal_width(), Text(printable(text))
-    lines = [whole] if width is None else whole.wrap(Console(), max(width - len(lead), LEAST_NAME))
+    width, whole = terminal_width(), printable(text)
+    lines = [whole] if width is None else wrapped(whole, max(width - len(lead), LEAST_NAME)).split("\n")
     for line in lines:
-        _print(lead + line.plain.rstrip(), style)
+        _print(lead + line.rstrip(), style)
         lead = " " * len(lead)
 
 

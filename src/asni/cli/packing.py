@@ -64,9 +64,9 @@ def pack(
     Example: asni pack runs/mnist-fc/seed-0/asni-1 -o net.asni
     """
     _require_another_file(source, out)
-    from asni.packing import pack as packed
-
     with on_stderr().status(f"Packing {source}"):
+        from asni.packing import pack as packed
+
         inspection = packed(source, out, mode, max_memory=max_memory)
     accuracy = _accuracies(source, out, trust_code) if source.is_dir() and mode in ("half", "int8") else {}
     if as_json:
@@ -97,9 +97,9 @@ def unpack(
     Example: asni unpack net.asni -o net.safetensors
     """
     _require_another_file(file, out)
-    from asni.packing import unpack as unpacked
-
     with on_stderr().status(f"Unpacking {file}"):
+        from asni.packing import unpack as unpacked
+
         unpacked(file, out, to, max_memory=max_memory)
     say(f"{out}: {out.stat().st_size:,} bytes")
 
@@ -123,11 +123,11 @@ def inspect(
       asni inspect net.asni
       asni inspect model.safetensors --sparsity 0.9
     """
-    from asni.packing import FOREIGN, Contents, contents
-    from asni.packing import inspect as inspected
-
-    packed = sparsity is None and file.suffix.lower() not in FOREIGN
     with on_stderr().status(f"Reading {file}"):
+        from asni.packing import FOREIGN, Contents, contents
+        from asni.packing import inspect as inspected
+
+        packed = sparsity is None and file.suffix.lower() not in FOREIGN
         found = inspected(file, max_memory=max_memory) if packed else contents(file, sparsity, max_memory=max_memory)
     if as_json:
         print_json(found.to_json())

@@ -208,8 +208,9 @@ class Pruner(ABC):
         if new:
             listed = ", ".join(f"'{name}' ({living[name]:,} of {masks[name].numel():,})" for name in new[:3])
             more = f" and {len(new) - 3} more layers" * (len(new) > 3)
+            whose = "its" if len(new) == 1 else "their"
             warn(
-                f"almost no signal passes through {listed}{more}: few of their weights are left. Keep some of each "
+                f"almost no signal passes through {listed}{more}: few of {whose} weights are left. Keep some of each "
                 'layer with floor=0.01, rank with score="lamp", or leave the layers out with exclude=.'
             )
 
