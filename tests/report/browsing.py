@@ -41,6 +41,17 @@ def unfold(browser: Any) -> None:
     browser.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
 
 
+@contextmanager
+def phone(browser: Any) -> Iterator[None]:
+    """The page on a phone."""
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def find(browser: Any, css: str) -> Any:
     return browser.find_element("css selector", css)
 

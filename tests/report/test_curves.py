@@ -1,7 +1,6 @@
 """The curves of the report in a real browser: means and bands, small multiples, names, values, and axes that cut."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import combinations, pairwise
 from math import nan
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from asni.recipes import load
-from tests.report.browsing import after_drawing, card, coloured, drawn, find, texts, written
+from tests.report.browsing import after_drawing, card, coloured, drawn, find, phone, texts, written
 from tests.report.made_runs import make_run
 from tests.runs.sealing import seal
 
@@ -68,16 +67,6 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return report_of(
         tmp_path_factory.mktemp("many") / "runs", {stage: [rising(60, 90 + k)] for k, stage in enumerate(stages)}
     )
-
-
-@contextmanager
-def phone(browser: Any) -> Iterator[None]:
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        yield
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def values(browser: Any, chart: str = ACCURACY) -> list[str]:

@@ -1,15 +1,13 @@
 """The head of the page in a real browser: the story, the ranked methods, folded tables and notices, on a phone too."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from asni.recipes import load
-from tests.report.browsing import coloured, drawn, find, texts, unfold, written
+from tests.report.browsing import coloured, drawn, find, phone, texts, unfold, written
 from tests.report.made_runs import make_run
 
 PAPER = load("mnist-fc")
@@ -40,16 +38,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make(directory: Path, stage: str, accuracy: float, **made: Any) -> Path:
     sizes = {"nonzeros": 266_610, "sparsity": 0.0, "total_sparsity": 0.0} if stage == "dense" else SPARSE
     return make_run(directory, **{"asked": PAPER, "stage": stage, "accuracy": accuracy, "result": sizes, **made})
-
-
-@contextmanager
-def phone(browser: Any) -> Iterator[None]:
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        yield
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_a_page_about_one_recipe_begins_with_its_title_and_its_story(opened: Any) -> None:

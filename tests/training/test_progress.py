@@ -6,10 +6,12 @@ import warnings
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 
 from asni.errors import SparsityWarning
-from asni.training.progress import Progress
+from asni.pruning.hold import Hold
+from asni.training.progress import Progress, in_options
 from tests.drawing import drawn_lines
 
 ENTRY = {"epoch": 1, "loss": 0.2417, "accuracy": 92.26, "nonzeros": 2920, "seconds": 1.25}
@@ -80,3 +82,15 @@ def test_a_path_that_is_longer_than_the_terminal_stays_whole() -> None:
     directory = Path("runs") / ("a-long-name" * 8)
     Progress(Console(file=text, force_terminal=True, width=40)).already_done("dense", directory)
     assert str(directory) in text.getvalue().splitlines()
+
+
+def test_the_remedies_that_a_pruner_names_are_options_on_the_command_line() -> None:
+    layer = torch.nn.Linear(1000, 10)
+    with torch.no_grad():
+        layer.weight[1:] = 0
+        layer.weight[:, 3:] = 0
+    with pytest.warns(SparsityWarning) as warned:
+        Hold(layer, torch.optim.SGD(layer.parameters()))
+    said = in_options(str(warned[0].message))
+    assert "floor = 0.01 in [pruning], rank with --score lamp" in said
+    assert "leave the layers out with exclude in [pruning]." in said
