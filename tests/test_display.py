@@ -129,21 +129,30 @@ def test_there_is_one_display() -> None:
     assert on_stderr() is on_stderr()
 
 
-def test_a_command_on_a_terminal_says_what_it_does_and_only_the_result_stays(tmp_path: Path) -> None:
-    save_file({"weight": np.eye(50, dtype=np.float32)}, tmp_path / "net.safetensors")
+def on_a_terminal(command: list[str], folder: Path) -> tuple[str, str]:
+    """What a command writes to stdout, which is a pipe, and to stderr, which is a terminal."""
     controller, terminal = pty.openpty()
-    command = [sys.executable, "-m", "asni", "pack", "net.safetensors", "-o", "net.asni"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=terminal, text=True, timeout=60
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=terminal, text=True, timeout=60, check=True
     )
+    os.write(terminal, b"END")
     os.close(terminal)
-    shown = os.read(controller, 1 << 16).decode()
+    shown = os.read(controller, 1 << 16).decode().removesuffix("END")
     os.close(controller)
+    return done.stdout, shown
+
+
+def test_a_command_on_a_terminal_says_what_it_does_and_only_the_result_stays(tmp_path: Path) -> None:
+    save_file({"weight": np.eye(50, dtype=np.float32)}, tmp_path / "net.safetensors")
+    said, shown = on_a_terminal([sys.executable, "-m", "asni", "pack", "net.safetensors", "-o", "net.asni"], tmp_path)
     assert "Packing net.safetensors" in shown
     assert shown.endswith("\x1b[1A\x1b[2K")
-    assert re.search(
-        r"^10,000 -> [\d,]+ bytes \(\d+x\)   next: python -m asni inspect net.asni$", done.stdout, re.MULTILINE
-    )
-    assert done.stdout.isascii()
-    assert "\x1b" not in done.stdout
+    assert re.search(r"^10,000 -> [\d,]+ bytes \(\d+x\)   next: python -m asni inspect net.asni$", said, re.MULTILINE)
+    assert said.isascii()
+    assert "\x1b" not in said
+
+
+def test_a_program_that_packs_its_own_model_has_its_terminal_to_itself(tmp_path: Path) -> None:
+    program = 'import asni, torch; print(asni.pack(torch.nn.Linear(9, 9), "net.asni").mode)'
+    assert on_a_terminal([sys.executable, "-c", program], tmp_path) == ("exact\n", "")

@@ -214,8 +214,10 @@ class Display:
 
 @cache
 def on_stderr() -> Display:
-    """The display of this process."""
-    return Display()
+    """The display of this process. The command line turns it on: a program that uses the library has its own."""
+    display = Display()
+    display.console.quiet = True
+    return display
 
 
 def in_megabytes(counter: Counter) -> str:

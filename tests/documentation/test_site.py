@@ -94,6 +94,13 @@ def test_the_reproduced_accuracies_are_those_of_the_results(page: str) -> None:
             assert f"{row['accuracy']:.2f}{spread}" in text
 
 
+def test_the_time_of_a_row_is_that_of_its_runs() -> None:
+    results = (REPOSITORY / "results" / "mnist-fc").glob("seed-*/*/result.json")
+    taken = [json.loads(result.read_text())["seconds"] for result in results]
+    text = " ".join((DOCS / "reproduce.md").read_text().split())
+    assert f"Each took {min(taken):.0f} to {max(taken):.0f} seconds" in text
+
+
 def test_the_other_numbers_of_the_readme_are_those_of_the_results() -> None:
     text = (REPOSITORY / "README.md").read_text()
     measured = by_method("mnist-fc")

@@ -109,14 +109,15 @@ MethodNames = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.", rich_help_panel=OUTPUT)]
-_A_SEED = typer.Option(
-    metavar="N", callback=between(0, MOST_SEED), help="Seed of the initial values and the order of the data."
-)
-_SEEDS = typer.Option(metavar="N", callback=between(1, MOST_SEEDS), help="Number of seeds to train, from 0 on.")
-Seed = Annotated[int, _A_SEED]
-OneSeed = Annotated[int | None, _A_SEED]
-Seeds = Annotated[int, _SEEDS]
-OptionalSeeds = Annotated[int | None, _SEEDS]
+_SEED, _SEEDS = between(0, MOST_SEED), between(1, MOST_SEEDS)
+Seed = Annotated[
+    int, typer.Option(metavar="N", callback=_SEED, help="Seed of the initial values and the order of the data.")
+]
+OneSeed = Annotated[int | None, typer.Option(metavar="N", callback=_SEED, help="Train only this seed.")]
+Seeds = Annotated[int, typer.Option(metavar="N", callback=_SEEDS, help="Number of seeds to train, from 0 on.")]
+OptionalSeeds = Annotated[
+    int | None, typer.Option(metavar="N", callback=_SEEDS, help="Number of seeds to train, from 0 on. Default: 1.")
+]
 Device = Annotated[
     Literal["auto", "cpu", "cuda", "mps"],
     typer.Option(metavar="NAME", help="The device to train on: auto, cpu, cuda or mps.", rich_help_panel=EXECUTION),
@@ -134,28 +135,15 @@ PrecisionName = Annotated[
     Literal["fp32", "bf16", "fp16"],
     typer.Option(metavar="NAME", help="fp32, or autocast to bf16 or fp16.", rich_help_panel=EXECUTION),
 ]
-Root = Annotated[
-    Path,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="DIR",
-        callback=a_directory,
-        help="Where to write runs and figures: a directory.",
-        rich_help_panel=OUTPUT,
-    ),
-]
-OutFile = Annotated[
-    Path,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="FILE",
-        callback=a_file,
-        help="Where to write the result: a file.",
-        rich_help_panel=OUTPUT,
-    ),
-]
+
+
+def _out(metavar: str, check: Callable[[Path | None], Path | None], text: str) -> Any:
+    return typer.Option("--out", "-o", metavar=metavar, callback=check, help=text, rich_help_panel=OUTPUT)
+
+
+Root = Annotated[Path, _out("DIR", a_directory, "Where to write runs and figures: a directory.")]
+OutFile = Annotated[Path, _out("FILE", a_file, "Where to write the result: a file.")]
+ReportFile = Annotated[Path | None, _out("FILE", a_file, "Where to write the report: a file. Default: report.html.")]
 TrustCode = Annotated[bool, typer.Option("--trust-code", help="Allow importing code that the file names.")]
 MaxMemory = Annotated[
     int | None,

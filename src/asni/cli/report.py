@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from asni.cli.endings import end
-from asni.cli.options import OUTPUT, RUNS, a_file, between
+from asni.cli.options import RUNS, ReportFile, between
 from asni.cli.output import say
 from asni.display import on_stderr
 from asni.errors import UsageError, printable
@@ -22,17 +22,7 @@ _MOST_DETAILS = 5  # of one cause, in the terminal
 
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory to search for runs.")] = RUNS,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            callback=a_file,
-            help="Where to write the report: a file. Default: report.html.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    out: ReportFile = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Serve the page on localhost and follow running trainings.")
     ] = False,
