@@ -19,22 +19,23 @@ class Anatomy:
 
     header: Any
     sections: list[bytes]
+    version: int = 1
 
     @classmethod
     def of(cls, data: bytes) -> "Anatomy":
-        _, _, length, _ = struct.unpack_from("<5sBII", data)
+        _, version, length, _ = struct.unpack_from("<5sBII", data)
         inflate = zlib.decompressobj(-15, zdict=DICTIONARY)
         header = json.loads(inflate.decompress(data[14 : 14 + length]))
         sections, at = [], 14 + length
         for size in header["sections"]:
             sections.append(data[at : at + size])
             at += size + 4
-        return cls(header, sections)
+        return cls(header, sections, version)
 
     def assembled(self) -> bytes:
         deflate = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=DICTIONARY)
         packed = deflate.compress(json.dumps(self.header).encode()) + deflate.flush()
-        prefix = struct.pack("<5sBI", b"\x93ASNI", 1, len(packed))
+        prefix = struct.pack("<5sBI", b"\x93ASNI", self.version, len(packed))
         body = b"".join(section + struct.pack("<I", zlib.crc32(section)) for section in self.sections)
         return prefix + struct.pack("<I", zlib.crc32(prefix + packed)) + packed + body
 

@@ -78,7 +78,7 @@ def test_a_spoilt_file_is_the_original_or_an_error(tmp_path: Path) -> None:
         (lambda data: data[:-1], r"\d+ bytes.* header .*\d+"),
         (lambda data: data[:10], "before its header"),
         (lambda data: b"PK\3\4" + data[4:], r"not an \.asni file"),
-        (lambda data: data[:5] + b"\2" + data[6:], "version 2"),
+        (lambda data: data[:5] + b"\3" + data[6:], "version 3"),
         (lambda data: data[:20] + b"?" + data[21:], "header .*checksum"),
         (lambda data: data[:-6] + bytes([data[-6] ^ 1]) + data[-5:], "section 0 .*checksum"),
     ],

@@ -32,7 +32,7 @@ from asni.packing.contents import FOREIGN, Contents, Held, contents
 from asni.packing.convert import from_torch, to_torch, write_csr, write_safetensors
 from asni.packing.dtypes import Tensor
 from asni.packing.inspecting import Inspection, Layer, inspect
-from asni.packing.layout import MODES
+from asni.packing.layout import MODES, GraphSection
 from asni.packing.memory import UNLIMITED
 from asni.packing.naming import naming
 from asni.packing.reading import Packed, read
@@ -43,20 +43,23 @@ from asni.packing.writing import write
 if TYPE_CHECKING:
     import torch
 
+    Packable = str | Path | torch.nn.Module | Mapping[str, torch.Tensor] | Mapping[str, np.ndarray[Any, Any]]
+
 __all__ = [
-    "FOREIGN", "MODES", "Contents", "Held", "Inspection", "Layer", "PackError", "Packed", "Tensor",
-    "contents", "inspect", "load", "pack", "read", "rebuild", "recipe_of", "train_from", "unpack",
+    "FOREIGN", "MODES", "Contents", "GraphSection", "Held", "Inspection", "Layer", "PackError", "Packed", "Source",
+    "Tensor", "contents", "inspect", "load", "pack", "read", "rebuild", "recipe_of", "source_of", "train_from",
+    "unpack",
 ]  # fmt: skip
 
 
 def pack(
-    source: "str | Path | torch.nn.Module | Mapping[str, torch.Tensor] | Mapping[str, np.ndarray[Any, Any]]",
+    source: "Packable | Source",
     out: str | Path | None = None,
     mode: str = "exact",
     *,
     max_memory: int | None = None,
 ) -> Inspection:
-    """Write a model, a state_dict, a safetensors file, a `weights_only` state_dict file or a finished run to `out`.
+    """Write a model, a state_dict, a safetensors, ONNX or `weights_only` state_dict file, or a finished run to `out`.
 
     exact: every weight bit for bit. half: layers in half precision. int8: layers in eight bits, one scale per output
     channel. amenable: only an initialisation to train from, which is the mask, the signs and two numbers per layer.
@@ -72,7 +75,7 @@ def pack(
     """
     if not isinstance(out, str | Path):
         raise UsageError(f'pack needs the file to write, as in asni.pack(model, "net.asni"), not {out!r}.')
-    _write(_source(source, mode, max_memory), out, mode)
+    _write(source_of(source, mode, max_memory), out, mode)
     # Reads the file back and verifies it; the tensors of a source file are freed by now.
     return inspect(out, max_memory=UNLIMITED)
 
@@ -101,14 +104,17 @@ def unpack(path: str | Path, out: str | Path, to: str = "safetensors", *, max_me
         (write_csr if to == "csr" else write_safetensors)(Path(out), tensors)
 
 
-def _source(source: object, mode: str, max_memory: int | None) -> Source:
+def source_of(source: object, mode: str, max_memory: int | None = None) -> Source:
+    """What can be packed, as tensors; see `pack`."""
+    if isinstance(source, Source):
+        return source
     if isinstance(source, str | Path):
         return read_source(Path(source), mode, max_memory)
     return Source(_tensors(source)) if isinstance(source, Mapping) else from_model(source, mode)
 
 
 def _write(source: Source, out: str | Path, mode: str) -> None:
-    write(Path(out), source.tensors, mode, source.network, source.about)
+    write(Path(out), source.tensors, mode, source.network, source.about, source.graph)
 
 
 def _tensors(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -14,7 +14,8 @@ from asni.packing.dictionary import DICTIONARY
 from asni.packing.memory import Memory
 
 MAGIC = b"\x93ASNI"
-VERSION = 1
+PLAIN, WITH_GRAPH = 1, 2
+"""The versions of the format: the second has a `graph` in its header, which readers of the first would not know."""
 _HEADER_LIMIT = 16 << 20
 _HEADER_DEPTH = 100
 _HEADER_EXPANSION = 64
@@ -27,7 +28,7 @@ _CRC = struct.Struct("<I")
 def blocks(header: dict[str, Any], sections: list[bytes]) -> list[bytes]:
     """The content of a packed file, piece by piece."""
     packed = compress_json({**header, "sections": [len(section) for section in sections]})
-    prefix = MAGIC + bytes([VERSION]) + struct.pack("<I", len(packed))
+    prefix = MAGIC + bytes([_version(header)]) + struct.pack("<I", len(packed))
     found = [prefix, _CRC.pack(zlib.crc32(prefix + packed)), packed]
     for section in sections:
         found += [section, _CRC.pack(zlib.crc32(section))]
@@ -46,15 +47,22 @@ def read(path: Path, memory: Memory) -> tuple[dict[str, Any], list[bytes]]:
     if len(data) < _PREFIX.size:
         raise PackError("the file is truncated: it ends before its header")
     _, version, length, checksum = _PREFIX.unpack_from(data)
-    if version != VERSION:
+    if version not in (PLAIN, WITH_GRAPH):
         raise PackError(
-            f"the file has format version {version}, this asni reads version {VERSION}: install a newer asni"
+            f"the file has format version {version}, this asni reads versions {PLAIN} and {WITH_GRAPH}: "
+            "install a newer asni"
         )
     packed = data[_PREFIX.size : _PREFIX.size + length]
     if len(packed) != length or zlib.crc32(data[: _PREFIX.size - 4] + packed) != checksum:
         raise PackError("the header is damaged: its checksum does not match")
     header = decompress_json(packed, memory)
+    if version != _version(header):
+        raise PackError(f"the file has format version {version}, but its header is of version {_version(header)}")
     return header, _split(data, _PREFIX.size + length, header.get("sections"))
+
+
+def _version(header: dict[str, Any]) -> int:
+    return WITH_GRAPH if "graph" in header else PLAIN
 
 
 def _split(data: bytes, start: int, lengths: Any) -> list[bytes]:

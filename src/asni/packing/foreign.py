@@ -4,7 +4,7 @@ import json
 import math
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from pickle import UnpicklingError
@@ -23,7 +23,7 @@ from asni.packing.naming import naming
 
 if TYPE_CHECKING:
     import torch
-    from onnx import ModelProto
+    from onnx import TensorProto
 
 _LEGACY_PICKLES = 5
 """Torch's magic number, its version, the machine, the content, and the names of the storages that follow."""
@@ -156,7 +156,7 @@ def read_onnx(path: Path, memory: Memory) -> dict[str, Tensor]:
         raise PackError("reading it needs ONNX: pip install 'asni[onnx]'") from error
     try:
         model = onnx.load(path, load_external_data=False)
-        _load_external_data(model, path.parent, memory)
+        load_external_data(model.graph.initializer, path.parent, memory)
         pairs = [(each.name, _of_onnx(onnx.numpy_helper.to_array(each))) for each in model.graph.initializer]
         tensors = _each_once(pairs)
         _take(tensors, memory)
@@ -169,12 +169,13 @@ def read_onnx(path: Path, memory: Memory) -> dict[str, Tensor]:
         raise PackError(f"not an ONNX model, or damaged: {shown(error)}") from error
 
 
-def _load_external_data(model: "ModelProto", folder: Path, memory: Memory) -> None:
+def load_external_data(tensors: "Iterable[TensorProto]", folder: Path, memory: Memory) -> None:
+    """Load what the tensors of a model in this folder store in other files of the folder."""
     from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor, uses_external_data
 
-    external = [each for each in model.graph.initializer if uses_external_data(each)]
+    external = [each for each in tensors if uses_external_data(each)]
     descriptions = [ExternalDataInfo(each) for each in external]
-    files = {each.location: folder / each.location for each in descriptions}
+    files = {each.location: _inside(folder, each.location) for each in descriptions}
     for file in files.values():
         with naming(file):
             memory.add_file(file)
@@ -182,6 +183,13 @@ def _load_external_data(model: "ModelProto", folder: Path, memory: Memory) -> No
         memory.take(description.length or files[description.location].stat().st_size)
     for each in external:
         load_external_data_for_tensor(each, str(folder))
+
+
+def _inside(folder: Path, location: str) -> Path:
+    file = folder / location
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise PackError(f"it names the file {shown(location)}, which is outside of its folder; copy it into the folder")
+    return file
 
 
 def _of_onnx(array: Array) -> Tensor:

@@ -51,6 +51,8 @@ class Inspection:
     schedule: dict[str, Any]
     metrics: dict[str, Any]
     layers: tuple[Layer, ...]
+    graph: dict[str, Any] | None
+    """How many nodes the graph has, the shapes of its inputs, and its outputs."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -87,11 +89,12 @@ def inspect(path: str | Path, *, max_memory: int | None = None) -> Inspection:
     """
     packed = read(path, max_memory=max_memory)
     size = Path(path).stat().st_size
-    layers = tuple(_layer(entry, packed) for entry in packed.entries if is_layer(packed.tensors[entry.name]))
+    entries = [entry for entry in packed.entries if entry.name in packed.tensors]
+    layers = tuple(_layer(entry, packed) for entry in entries if is_layer(packed.tensors[entry.name]))
     parts = _parts(packed, size)
     entropy = sum(layer.entropy_bytes for layer in layers)
     written = size - parts["about"] if packed.mode == "amenable" else parts["mask"]
-    once = {entry.name for entry in packed.entries if entry.same is None}
+    once = {entry.name for entry in entries if entry.same is None}
     own = [layer for layer in layers if layer.name in once]
     weights = sum(prod(layer.shape) for layer in own)
     nonzeros = sum(layer.nonzeros for layer in own)
@@ -111,15 +114,22 @@ def inspect(path: str | Path, *, max_memory: int | None = None) -> Inspection:
         schedule=recipe.get("pruning", {}),
         metrics=packed.about.get("metrics", {}),
         layers=layers,
+        graph=None if packed.graph is None else _summary(packed.graph.content),
     )
 
 
 def _parts(packed: Packed, size: int) -> dict[str, int]:
     """Bytes by part; the header includes checksums, lengths and padding."""
-    tensors = packed.part_bytes.values()
+    tensors = [taken for name, taken in packed.part_bytes.items() if name in packed.tensors]
     parts = {part: sum(taken.get(part, 0) for taken in tensors) for part in ("mask", "scales", "values")}
     parts["about"] = packed.about_bytes
+    constants = [taken for name, taken in packed.part_bytes.items() if name not in packed.tensors]
+    parts["graph"] = packed.graph_bytes + sum(sum(taken.values()) for taken in constants)
     return {"header": size - sum(parts.values()), **parts}
+
+
+def _summary(graph: dict[str, Any]) -> dict[str, Any]:
+    return {"nodes": len(graph["nodes"]), "inputs": graph["inputs"], "outputs": graph["outputs"]}
 
 
 def _layer(entry: Entry, packed: Packed) -> Layer:

@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -46,6 +47,25 @@ class Entry:
         return content
 
 
+@dataclass(frozen=True)
+class GraphSection:
+    """The operations of a network as JSON, and the tensors that only they use, which are not in its state_dict."""
+
+    content: dict[str, Any]
+    constants: Mapping[str, Tensor]
+
+
+def parse_graph(content: dict[str, Any]) -> dict[str, Any]:
+    """Validate as much of a graph as `inspect` shows; what is in its nodes is checked by the engine."""
+    nodes, inputs, outputs = (content.get(key) for key in ("nodes", "inputs", "outputs"))
+    _require(isinstance(nodes, list), "the graph does not list its nodes")
+    sizes = isinstance(inputs, dict) and all(map(are_lengths, inputs.values()))
+    _require(sizes, "the inputs of the graph do not have a shape each, which is a list of sizes")
+    named = isinstance(outputs, list) and all(isinstance(output, str) for output in outputs)
+    _require(named, "the outputs of the graph are not names")
+    return content
+
+
 def parse_network(content: Any) -> dict[str, Any]:
     """Validate the network's description: name or import path, shape of an image, classes, options; may be empty."""
     kinds = {"name": str, "shape": list, "classes": int, "options": dict}
@@ -79,6 +99,13 @@ def parse_entries(content: Any) -> list[Entry]:
         entries.append(_parse_entry(item) if item.get("same") is None else _parse_twin(item, entries))
     _require(len({entry.name for entry in entries}) == len(entries), "two tensors have the same name")
     return entries
+
+
+def parse_constants(count: Any, entries: list[Entry]) -> list[Entry]:
+    """The last tensors, as many as a graph says that it alone uses."""
+    known = type(count) is int and 0 <= count <= len(entries)
+    _require(known, f"the header says that {shown(repr(count))} of {len(entries)} tensors belong to the graph alone")
+    return entries[len(entries) - count :]
 
 
 def _parse_twin(item: dict[str, Any], earlier: list[Entry]) -> Entry:
@@ -129,8 +156,9 @@ def _require(condition: bool, message: str) -> None:
 class ContentChecksum:
     """CRC-32 of the decoded content: it verifies the decoding, and that header and sections belong together."""
 
-    def __init__(self, mode: str, network: dict[str, Any]) -> None:
-        self.value = zlib.crc32(json.dumps([mode, network], sort_keys=True).encode())
+    def __init__(self, mode: str, network: dict[str, Any], graph: dict[str, Any] | None, constants: int) -> None:
+        what = [mode, network] if graph is None else [mode, network, graph, constants]
+        self.value = zlib.crc32(json.dumps(what, sort_keys=True).encode())
 
     def add(self, entry: Entry, tensor: Tensor) -> None:
         label = [entry.name, entry.dtype.name, list(entry.shape), entry.same]

@@ -12,7 +12,17 @@ from asni.errors import PackError
 from asni.packing import container, rounding
 from asni.packing.dtypes import Array, Float32, Tensor
 from asni.packing.fields import Reader
-from asni.packing.layout import MODES, ContentChecksum, Entry, parse_about, parse_entries, parse_network
+from asni.packing.layout import (
+    MODES,
+    ContentChecksum,
+    Entry,
+    GraphSection,
+    parse_about,
+    parse_constants,
+    parse_entries,
+    parse_graph,
+    parse_network,
+)
 from asni.packing.mask_coding import decode_mask
 from asni.packing.memory import Memory
 from asni.packing.naming import naming
@@ -21,7 +31,7 @@ from asni.packing.value_coding import decode_values
 
 @dataclass(frozen=True)
 class Packed:
-    """The content of a file: the tensors, how to build the network, and what is known about it."""
+    """The content of a file: the tensors, how to build the network, what is known about it, and how to run it."""
 
     mode: str
     tensors: dict[str, Tensor]
@@ -31,6 +41,8 @@ class Packed:
     part_bytes: dict[str, dict[str, int]] = field(repr=False)
     about_bytes: int = 0
     content: int = 0
+    graph: GraphSection | None = None
+    graph_bytes: int = 0
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -61,11 +73,36 @@ def _decode(header: dict[str, Any], sections: list[bytes], memory: Memory) -> Pa
         raise PackError(f"the header has the unknown mode {mode!r} (known: {', '.join(MODES)})")
     entries = parse_entries(header.get("tensors"))
     memory.take_tensors((entry.most_elements, entry.dtype.numpy.itemsize) for entry in entries)
-    part_bytes: dict[str, dict[str, int]] = {}
     left = iter(sections)
     about = _next(left, "the recipe and metrics") if header.get("about") else b""
+    graph = _next(left, "the graph") if "graph" in header else b""
+    operations = parse_graph(container.decompress_json(graph, memory)) if "graph" in header else None
+    constants = parse_constants(header.get("graph", 0), entries)
+    content = ContentChecksum(mode, network, operations, len(constants))
+    tensors, part_bytes = _decode_tensors(entries, left, content)
+    if content.value != header.get("content"):
+        raise PackError("the tensors differ from those that were packed: the checksum of the content does not match")
+    apart = {entry.name: tensors.pop(entry.name) for entry in constants}
+    return Packed(
+        mode=mode,
+        tensors=tensors,
+        network=network,
+        about=parse_about(container.decompress_json(about, memory)) if about else {},
+        entries=tuple(entries),
+        part_bytes=part_bytes,
+        about_bytes=len(about),
+        content=content.value,
+        graph=None if operations is None else GraphSection(operations, apart),
+        graph_bytes=len(graph),
+    )
+
+
+def _decode_tensors(
+    entries: list[Entry], left: Iterator[bytes], content: ContentChecksum
+) -> tuple[dict[str, Tensor], dict[str, dict[str, int]]]:
+    """The tensors by name, and the bytes of their parts, from all sections that are left."""
+    part_bytes: dict[str, dict[str, int]] = {}
     tensors: list[Tensor] = []
-    content = ContentChecksum(mode, network)
     for entry in entries:
         if entry.same is None:
             section = _Section(_next(left, entry.name))
@@ -78,11 +115,7 @@ def _decode(header: dict[str, Any], sections: list[bytes], memory: Memory) -> Pa
     padding = next(left, b"")
     if any(padding) or next(left, None) is not None:
         raise PackError("the file holds sections that belong to no tensor")
-    if content.value != header.get("content"):
-        raise PackError("the tensors differ from those that were packed: the checksum of the content does not match")
-    named = {entry.name: tensor for entry, tensor in zip(entries, tensors, strict=True)}
-    known = parse_about(container.decompress_json(about, memory)) if about else {}
-    return Packed(mode, named, network, known, tuple(entries), part_bytes, len(about), content.value)
+    return {entry.name: tensor for entry, tensor in zip(entries, tensors, strict=True)}, part_bytes
 
 
 def _next(left: Iterator[bytes], what: str) -> bytes:

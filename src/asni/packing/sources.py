@@ -1,4 +1,4 @@
-"""Read the weights to pack: from a finished run, a safetensors file, a PyTorch state_dict or a model."""
+"""Read the weights to pack: from a finished run, a safetensors or ONNX file, a PyTorch state_dict or a model."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -8,21 +8,24 @@ from typing import Any
 from asni.errors import PackError, UsageError
 from asni.packing.convert import from_torch
 from asni.packing.dtypes import Tensor
-from asni.packing.foreign import read_safetensors, read_state_dict
+from asni.packing.foreign import read_onnx, read_safetensors, read_state_dict
+from asni.packing.layout import GraphSection
 from asni.packing.memory import WRITING, Memory
 from asni.packing.naming import naming
 from asni.runs import names
 
+_READERS = {".safetensors": read_safetensors, ".onnx": read_onnx}
 _SECTIONS = ("training", "pruning", "lottery", "overrides")
 
 
 @dataclass(frozen=True)
 class Source:
-    """Tensors, how to build their network, and what is known about it."""
+    """Tensors, how to build their network, what is known about it, and how to run it."""
 
     tensors: Mapping[str, Tensor]
     network: dict[str, Any] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
+    graph: GraphSection | None = None
 
 
 def read_source(path: Path, mode: str, max_memory: int | None = None) -> Source:
@@ -35,7 +38,7 @@ def read_source(path: Path, mode: str, max_memory: int | None = None) -> Source:
 def _tensors(path: Path, max_memory: int | None) -> dict[str, Tensor]:
     with naming(path):
         memory = Memory(path, max_memory, work=WRITING)
-        return (read_safetensors if path.suffix == ".safetensors" else read_state_dict)(path, memory)
+        return _READERS.get(path.suffix, read_state_dict)(path, memory)
 
 
 def from_model(model: object, mode: str) -> Source:

@@ -14,7 +14,7 @@ from asni.packing import container, rounding
 from asni.packing.amenable import amenable_layer, is_layer, layers_of
 from asni.packing.dtypes import Tensor
 from asni.packing.fields import varint
-from asni.packing.layout import MAX_DIMENSIONS, MODES, ContentChecksum, Entry
+from asni.packing.layout import MAX_DIMENSIONS, MODES, ContentChecksum, Entry, GraphSection
 from asni.packing.mask_coding import encode_mask
 from asni.packing.value_coding import encode_values
 
@@ -22,12 +22,25 @@ from asni.packing.value_coding import encode_values
 _SURELY_SPARSE = 0.25
 
 
-def write(path: Path, tensors: Mapping[str, Tensor], mode: str, network: dict[str, Any], about: dict[str, Any]) -> None:
-    """Write `tensors` in one of MODES, with how to build the `network` and what is known `about` it."""
-    container.write_blocks(path, packed(tensors, mode, network, about))
+def write(
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    mode: str,
+    network: dict[str, Any],
+    about: dict[str, Any],
+    graph: GraphSection | None = None,
+) -> None:
+    """Write `tensors` in one of MODES, with how to build the `network`, what is known `about` it, and its `graph`."""
+    container.write_blocks(path, packed(tensors, mode, network, about, graph))
 
 
-def packed(tensors: Mapping[str, Tensor], mode: str, network: dict[str, Any], about: dict[str, Any]) -> list[bytes]:
+def packed(
+    tensors: Mapping[str, Tensor],
+    mode: str,
+    network: dict[str, Any],
+    about: dict[str, Any],
+    graph: GraphSection | None = None,
+) -> list[bytes]:
     """What `write` writes, piece by piece."""
     if mode not in MODES:
         raise unknown("mode", mode, MODES)
@@ -35,8 +48,12 @@ def packed(tensors: Mapping[str, Tensor], mode: str, network: dict[str, Any], ab
     if mode == "amenable":
         tensors = layers_of(tensors)
     sections = [container.compress_json(about)] if about else []
+    own = len(tensors)
+    if graph is not None:
+        sections.append(container.compress_json(graph.content))
+        tensors = _with_constants(tensors, graph.constants, mode)
     entries: list[Entry] = []
-    content = ContentChecksum(mode, network)
+    content = ContentChecksum(mode, network, None if graph is None else graph.content, len(tensors) - own)
     twins = _Twins(tensors)
     size = sum(each.array.nbytes for each in tensors.values())
     with on_stderr().counting("Packing weights", size, in_megabytes) as counter:
@@ -44,12 +61,27 @@ def packed(tensors: Mapping[str, Tensor], mode: str, network: dict[str, Any], ab
             entry = Entry(name, tensor.dtype, tensor.array.shape, same=twins.before(index, tensor))
             counter.done += tensor.array.nbytes
             if entry.same is None:
-                entry, tensor, parts = _encode(entry, tensor, mode)
+                entry, tensor, parts = _encode(entry, tensor, mode if index < own else "exact")
                 sections.append(b"".join(varint(len(part)) + part for part in parts))
             entries.append(entry)
             content.add(entry, tensor)
-    header = {"mode": mode, "network": network, "tensors": [entry.to_json() for entry in entries]}
-    return container.blocks(header | {"about": bool(about), "content": content.value}, sections)
+    header: dict[str, Any] = {"mode": mode, "network": network, "tensors": [entry.to_json() for entry in entries]}
+    header |= {"about": bool(about), "content": content.value}
+    if graph is not None:
+        header["graph"] = len(graph.constants)
+    return container.blocks(header, sections)
+
+
+def _with_constants(tensors: Mapping[str, Tensor], constants: Mapping[str, Tensor], mode: str) -> dict[str, Tensor]:
+    if mode == "amenable":
+        raise PackError(
+            "an amenable file holds what a network is trained from, so it carries no graph to run; "
+            "pack it with mode 'exact', 'half' or 'int8'"
+        )
+    _require_readable(constants)
+    if again := tensors.keys() & constants.keys():
+        raise PackError(f"{min(again)} is the name of a tensor and of a constant of the graph")
+    return {**tensors, **constants}
 
 
 def _require_readable(tensors: Mapping[str, Tensor]) -> None:
