@@ -25,11 +25,14 @@ format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# One marker file stands for the whole environment: it is made again when the requirements change.
-.venv/installed: pyproject.toml constraints.txt
+# One marker file stands for the whole environment: it is made again when the requirements or the native core change.
+# The environment variables also reach the environment in which pip builds the core, which --constraint does not.
+.venv/installed: pyproject.toml constraints.txt $(wildcard native/*)
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	rm -f src/asni/engine/libasni.*
+	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
+		$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
 clean:
-	rm -rf .venv build dist site
+	rm -rf .venv build dist site src/asni/engine/libasni.*
