@@ -152,7 +152,7 @@ def _count_nodes(model: "ModelProto") -> int:
 
 def _title(node: "NodeProto") -> str:
     domain = "" if node.domain in _STANDARD else f"{node.domain}."
-    return f"{shown(domain + node.op_type)} {shown(_name(node))}"
+    return f"{shown(domain + node.op_type)} {shown(_name(node))!r}"
 
 
 def _name(node: "NodeProto") -> str:

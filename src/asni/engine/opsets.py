@@ -6,7 +6,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from asni.engine.graph import Array, Node
-from asni.errors import EngineError, shown
+from asni.engine.lowering.call import error_in
+from asni.errors import shown
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -56,7 +57,7 @@ def modern(node: Node, opset: int, names: Names, constants: Mapping[str, Array])
 def _with_one_output(node: Node, names: Names) -> Node:
     for output in node.outputs[1:]:
         if output in names.read:
-            raise _refused(node, f"its output {shown(output)} is used, which is not supported; only the first one is")
+            raise error_in(node, f"its output {shown(output)} is used, which is not supported; only the first one is")
     return replace(node, outputs=node.outputs[:1])
 
 
@@ -78,17 +79,13 @@ def _flattening(node: Node, names: Names) -> tuple[Node, ...]:
 def _dropout(node: Node, constants: Mapping[str, Array]) -> Node:
     training = node.inputs[2] if len(node.inputs) > 2 else ""
     if training and (training not in constants or constants[training].any()):
-        raise _refused(node, "it drops values at random, as in training; export the model in evaluation mode")
+        raise error_in(node, "it drops values at random, as in training; export the model in evaluation mode")
     return Node("Dropout", node.name, node.inputs[:1], node.outputs)
 
 
 def _batch_norm(node: Node) -> Node:
     if node.attributes.get("training_mode", 0):
-        raise _refused(node, "it takes the statistics of the batch, as in training; export it in evaluation mode")
+        raise error_in(node, "it takes the statistics of the batch, as in training; export it in evaluation mode")
     if not node.attributes.get("spatial", 1):
-        raise _refused(node, "spatial=0 is not supported")
+        raise error_in(node, "spatial=0 is not supported")
     return replace(node, attributes={name: value for name, value in node.attributes.items() if name != "spatial"})
-
-
-def _refused(node: Node, why: str) -> EngineError:
-    return EngineError(f"{node.op} {shown(node.name)}: {why}")
