@@ -29,15 +29,29 @@ def rebuild(path: str | Path, *, trust_code: bool = False, max_memory: int | Non
     """
     path = Path(path)
     packed = read(path, max_memory=max_memory)
-    network = packed.network
-    if not {"name", "shape", "classes"} <= network.keys() or len(network["shape"]) != 3:
+    if not _is_described(packed.network):
         raise PackError(f"{path} does not describe its network; load its weights into your own model with asni.load.")
-    _require_trust(network["name"], trust_code, str(path))
+    _require_trust(packed.network["name"], trust_code, str(path))
     with naming(path):
-        _require_fitting(packed, network, Memory(path, max_memory))
-        model = _build(network)
+        _require_fitting(packed, packed.network, Memory(path, max_memory))
+        model = _build(packed.network)
         fill(model, packed)
     return model
+
+
+def build_described(network: Mapping[str, Any], *, trust_code: bool, source: str) -> "nn.Module":
+    """Build the network that a source of weights describes, with new weights."""
+    if not _is_described(network):
+        raise PackError(
+            f"{source} does not describe its network, so its graph is unknown. Load the weights into your own model, "
+            "and pack that: asni.pack(model, out, example=x)."
+        )
+    _require_trust(network["name"], trust_code, source)
+    return _build(network)
+
+
+def _is_described(network: Mapping[str, Any]) -> bool:
+    return {"name", "shape", "classes"} <= network.keys() and len(network["shape"]) == 3
 
 
 def _require_fitting(packed: Packed, network: Mapping[str, Any], memory: Memory) -> None:
