@@ -45,7 +45,7 @@ PackedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A packed netwo
 
 def pack(
     source: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run directory, a .safetensors file or a state_dict.")
+        Path, typer.Argument(metavar="RUN", help="A run directory, a .safetensors or .onnx file, or a state_dict.")
     ],
     out: OutFile,
     mode: Annotated[
@@ -55,6 +55,10 @@ def pack(
             help="exact: bit for bit. half, int8: rounded. amenable: masks, signs and two numbers per layer.",
         ),
     ] = "exact",
+    graph: Annotated[
+        bool,
+        typer.Option("--graph", help="Also pack how a run or an .onnx file calculates, to run it without PyTorch."),
+    ] = False,
     trust_code: TrustCode = False,
     max_memory: MaxMemory = None,
     as_json: AsJson = False,
@@ -65,9 +69,9 @@ def pack(
     """
     _require_another_file(source, out)
     with on_stderr().status(f"Packing {source}"):
-        from asni.packing import pack as packed
+        from asni.engine.packing import pack as packed
 
-        inspection = packed(source, out, mode, max_memory=max_memory)
+        inspection = packed(source, out, mode, graph=graph, trust_code=trust_code, max_memory=max_memory)
     accuracy = _accuracies(source, out, trust_code) if source.is_dir() and mode in ("half", "int8") else {}
     if as_json:
         print_json({**inspection.to_json(), **accuracy})
@@ -199,6 +203,10 @@ def _print_summary(file: Path, inspection: "Inspection") -> None:
     size = f"{inspection.bytes:,} bytes, {times:.1f} times smaller than the dense tensors"
     say(f"{file}: {inspection.mode}, {size}")
     say("bytes by part: " + ", ".join(f"{part} {taken:,}" for part, taken in inspection.parts.items() if taken))
+    if graph := inspection.graph:
+        inputs = ", ".join(f"{one_line(name)} ({_dimensions(shape)})" for name, shape in graph["inputs"].items())
+        outputs = ", ".join(map(one_line, graph["outputs"]))
+        say(f"graph: {graph['nodes']:,} nodes, from {inputs} to {outputs}")
     what = "mask and signs" if inspection.mode == "amenable" else "the masks"
     if inspection.ratio is not None:
         say(f"{inspection.ratio:.4f} times the entropy of {what}, which is {inspection.entropy_bytes:,.0f} bytes")
@@ -210,6 +218,12 @@ def _print_summary(file: Path, inspection: "Inspection") -> None:
     if errors := [layer.error for layer in inspection.layers if layer.error]:
         largest, relative = (max(error[key] for error in errors) for key in ("max", "rms"))
         say(f"rounding: largest error {largest:.3g}, root mean square error at most {100 * relative:.3g} % in a layer")
+
+
+def _dimensions(shape: list[int]) -> str:
+    from asni.engine.graph import BATCH
+
+    return " x ".join("any" if length == BATCH else f"{length}" for length in shape)
 
 
 def _accuracies(run: Path, file: Path, trust_code: bool) -> dict[str, Any]:
