@@ -25,7 +25,7 @@ def test_the_commands_stand_in_panels_one_line_each(command: Command) -> None:
             panels[list(panels)[-1]].append(row[1])
     del panels["Options"]
     assert panels == {
-        "Look": ["recipes", "methods", "plan", "inspect", "report"],
+        "Look": ["recipes", "methods", "plan", "inspect", "report", "doctor"],
         "Train": ["train", "investigate"],
         "Study": ["reproduce", "compare"],
         "Files": ["pack", "unpack", "data"],

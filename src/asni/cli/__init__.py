@@ -14,17 +14,17 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from asni.cli import data, packing, recipes, report, studies, training
+from asni.cli import bench, data, doctor, packing, recipes, report, studies, training
 from asni.cli.help import Group, add, block
 from asni.display import on_stderr, wrapped
 from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError, printable, shown
 from asni.training.processes import is_lost_peer, rank
 
 PANELS = {
-    "Look": (recipes.recipes, recipes.methods, recipes.plan, packing.inspect, report.report),
+    "Look": (recipes.recipes, recipes.methods, recipes.plan, packing.inspect, report.report, doctor.doctor),
     "Train": (training.train, studies.investigate),
     "Study": (studies.reproduce, studies.compare),
-    "Files": (packing.pack, packing.unpack),
+    "Files": (packing.pack, packing.unpack, bench.bench),
 }
 
 app = typer.Typer(

@@ -1,0 +1,42 @@
+"""The machine that the engine runs on: its processor, the cores that this process may use, its memory."""
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+
+def processor() -> str:
+    """The name of the processor, or of its architecture where the system does not tell more."""
+    return _name_on_linux() or _name_on_macos() or platform.processor() or platform.machine()
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory() -> int | None:
+    """The bytes of memory of the machine, or None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _name_on_linux() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+def _name_on_macos() -> str:
+    if platform.system() != "Darwin":
+        return ""
+    asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
