@@ -1,0 +1,103 @@
+// The C ABI that src/asni/engine/native.py loads, and the choice of the instruction set.
+#include "operation.h"
+#include "program.h"
+
+#include <atomic>
+#include <cstring>
+#include <new>
+
+#define ASNI_EXPORT extern "C" __attribute__((visibility("default")))
+
+extern "C" {
+#ifdef ASNI_HAVE_V2
+extern const asni_kernels asni_kernels_x86_64_v2;
+#endif
+#ifdef ASNI_HAVE_V3
+extern const asni_kernels asni_kernels_x86_64_v3;
+#endif
+#ifdef ASNI_HAVE_V4
+extern const asni_kernels asni_kernels_x86_64_v4;
+#endif
+#ifdef ASNI_HAVE_NEON
+extern const asni_kernels asni_kernels_neon;
+#endif
+#ifdef ASNI_HAVE_GENERIC
+extern const asni_kernels asni_kernels_generic;
+#endif
+}
+
+namespace {
+
+struct Variant {
+    const asni_kernels *kernels;
+    bool (*supported)();
+};
+
+// From the best to the oldest.
+const Variant VARIANTS[] = {
+#ifdef ASNI_HAVE_V4
+    {&asni_kernels_x86_64_v4, [] { return (bool)__builtin_cpu_supports("x86-64-v4"); }},
+#endif
+#ifdef ASNI_HAVE_V3
+    {&asni_kernels_x86_64_v3, [] { return (bool)__builtin_cpu_supports("x86-64-v3"); }},
+#endif
+#ifdef ASNI_HAVE_V2
+    {&asni_kernels_x86_64_v2, [] { return (bool)__builtin_cpu_supports("x86-64-v2"); }},
+#endif
+#ifdef ASNI_HAVE_NEON
+    {&asni_kernels_neon, [] { return true; }},
+#endif
+#ifdef ASNI_HAVE_GENERIC
+    {&asni_kernels_generic, [] { return true; }},
+#endif
+};
+
+const asni_kernels *find(const char *name) {
+    for (const Variant &variant : VARIANTS)
+        if (variant.supported() && (!name || !std::strcmp(variant.kernels->name, name))) return variant.kernels;
+    return nullptr;
+}
+
+std::atomic<const asni_kernels *> chosen{nullptr};
+
+const asni_kernels *kernels() {
+    const asni_kernels *found = chosen.load();
+    if (!found) chosen.store(found = find(nullptr));
+    return found;
+}
+
+} // namespace
+
+// Raised whenever a structure or function of this interface changes.
+ASNI_EXPORT int asni_abi(void) { return 1; }
+
+ASNI_EXPORT int asni_supported(const char *isa) { return find(isa) != nullptr; }
+
+ASNI_EXPORT int asni_choose(const char *isa) {
+    const asni_kernels *found = find(isa);
+    if (!found) return 1;
+    chosen.store(found);
+    return 0;
+}
+
+ASNI_EXPORT const char *asni_isa(void) { return kernels() ? kernels()->name : ""; }
+
+ASNI_EXPORT int asni_lanes(void) { return kernels() ? (int)kernels()->lanes : 0; }
+
+ASNI_EXPORT int64_t asni_tile(int64_t kernel, int64_t index, int64_t *to) { return kernels()->tile(kernel, index, to); }
+
+ASNI_EXPORT int64_t asni_scratch(int64_t kernel, const void *parameters) {
+    return kernels()->scratch(kernel, parameters);
+}
+
+ASNI_EXPORT void *asni_team_new(int64_t threads) { return new (std::nothrow) Team(threads); }
+
+ASNI_EXPORT void asni_team_delete(void *team) { delete (Team *)team; }
+
+ASNI_EXPORT void asni_execute(void *team, const asni_operation *operations, int64_t count, const asni_run *run) {
+    execute(*kernels(), *(Team *)team, operations, count, *run);
+}
+
+ASNI_EXPORT void asni_time(const asni_operation *operations, int64_t count, const asni_run *run, double *seconds) {
+    time_operations(*kernels(), operations, count, *run, seconds);
+}

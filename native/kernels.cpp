@@ -1,0 +1,55 @@
+// All kernels for one instruction set. This file is compiled once for each, with ASNI_ISA_NAME naming it; it has no static
+// initialisers and calls nothing that other sets share.
+#include "operation.h"
+
+#include "dense.h"
+#include "layout.h"
+#include "pointwise.h"
+#include "pooling.h"
+#include "reductions.h"
+#include "rows.h"
+#include "sparse.h"
+#include "winograd.h"
+
+namespace ASNI_NAMESPACE {
+
+static const asni_kernel KERNELS[ASNI_KERNEL_COUNT] = {
+    input, output, shift, copy, sparse, dense, winograd, sparse_row, dense_row, pool, unary, binary, softmax,
+    layer_norm, mean, matmul, constant,
+};
+
+// Floats of scratch memory that a thread needs for an operation.
+static int64_t scratch(int64_t kernel, const void *parameters) {
+    if (kernel == ASNI_WINOGRAD) return winograd_scratch(*(const Winograd *)parameters);
+    if (kernel == ASNI_POOL) return ((const Pool *)parameters)->width;
+    return 0;
+}
+
+// Tile number `index` of a kernel as five numbers, or 0 if there are no more.
+static int64_t tile(int64_t kernel, int64_t index, int64_t *to) {
+    if (kernel == ASNI_SPARSE && index < SPARSE_TILE_COUNT) {
+        const SparseTile &t = SPARSE_TILES[index];
+        to[0] = t.vector, to[1] = t.groups, to[2] = t.rows, to[3] = t.columns, to[4] = t.stride;
+        return 1;
+    }
+    if (kernel == ASNI_DENSE && index < DENSE_TILE_COUNT) {
+        const DenseTile &t = DENSE_TILES[index];
+        to[0] = t.channels, to[1] = t.groups, to[2] = t.rows, to[3] = t.columns, to[4] = t.stride;
+        return 1;
+    }
+    if (kernel == ASNI_WINOGRAD && index == 0) {
+        to[0] = PACK, to[1] = STRIP, to[2] = to[3] = 4, to[4] = 1;
+        return 1;
+    }
+    return 0;
+}
+
+} // namespace ASNI_NAMESPACE
+
+#define ASNI_TEXT_(a) #a
+#define ASNI_TEXT(a) ASNI_TEXT_(a)
+
+extern "C" const asni_kernels ASNI_JOIN(asni_kernels_, ASNI_ISA_NAME) = {
+    ASNI_TEXT(ASNI_ISA_NAME), ASNI_NAMESPACE::LANES, ASNI_NAMESPACE::KERNELS, ASNI_NAMESPACE::scratch,
+    ASNI_NAMESPACE::tile,
+};

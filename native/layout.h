@@ -1,0 +1,198 @@
+// Between the user's arrays and the layouts of the core, and from one layout to another.
+#pragma once
+#include "tiles.h"
+#include <utility>
+
+namespace ASNI_NAMESPACE {
+
+struct Input {
+    int64_t index, y;
+    int64_t channels, rows, columns;
+    int64_t y_channel, y_row;
+    int64_t element;                   // floats per element: LANES, or 1 in the layout "plain"
+};
+
+struct Output {
+    int64_t index, x;
+    int64_t channels, rows, columns;
+    int64_t x_channel, x_row;
+    int64_t element;
+};
+
+// For each of `planes`, a shifted and strided copy of a map, so that the inputs of neighbouring pixels are neighbours.
+struct Shift {
+    int64_t x, y;
+    int64_t planes;
+    const int32_t *plane;              // [planes][3]: offset of the channel, first row, first column, which may be outside
+    int64_t rows, columns;             // of a plane
+    int64_t row_step, column_step;     // in the map
+    int64_t x_row, height, width, y_plane;
+};
+
+constexpr int DIMENSIONS = 6;
+
+struct Copy {
+    int64_t x, y;
+    int64_t size[DIMENSIONS], x_stride[DIMENSIONS], y_stride[DIMENSIONS];
+    int64_t element;
+};
+
+struct Constant {
+    int64_t y, count;
+    const float *value;
+    int64_t element;
+};
+
+template <int STEP, size_t... I>
+ASNI_INLINE void exchange(Vector<LANES> &a, Vector<LANES> &b, std::index_sequence<I...>) {
+    const Vector<LANES> lower = __builtin_shufflevector(a, b, (I & STEP ? int(I) - STEP + LANES : int(I))...);
+    b = __builtin_shufflevector(a, b, (I & STEP ? int(I) + LANES : int(I) + STEP)...);
+    a = lower;
+}
+
+// Swaps ever smaller blocks beside the diagonal.
+template <int STEP> ASNI_INLINE void transpose(Vector<LANES> *rows) {
+    if constexpr (STEP > 0) {
+        ASNI_UNROLL for (int i = 0; i < LANES; i++)
+            if (!(i & STEP)) exchange<STEP>(rows[i], rows[i + STEP], std::make_index_sequence<LANES>());
+        transpose<STEP / 2>(rows);
+    }
+}
+
+// Rows of `count` floats of up to LANES items, `item` floats apart, become `count` vectors.
+ASNI_INLINE void to_lanes(const float *from, int64_t item, int64_t items, int64_t count, float *to) {
+    int64_t k = 0;
+    for (; k + LANES <= count; k += LANES) {
+        Vector<LANES> rows[LANES];
+        ASNI_UNROLL for (int i = 0; i < LANES; i++)
+            rows[i] = i < items ? load<LANES>(from + i * item + k) : all<LANES>(0.0f);
+        transpose<LANES / 2>(rows);
+        ASNI_UNROLL for (int i = 0; i < LANES; i++) store<LANES>(to + (k + i) * LANES, rows[i]);
+    }
+    for (; k < count; k++)
+        for (int i = 0; i < LANES; i++) to[k * LANES + i] = i < items ? from[i * item + k] : 0.0f;
+}
+
+static void input(const void *parameters, const asni_run *run) {
+    const Input &p = *(const Input *)parameters;
+    const int64_t item = p.channels * p.rows * p.columns;
+    const Share mine = share_of(p.channels, run);
+    for (int64_t g = mine.groups.begin; g < mine.groups.end; g++) {
+        const int64_t first = g * p.element, items = smaller(p.element, run->items - first);
+        for (int64_t c = mine.channels.begin; c < mine.channels.end; c++)
+            for (int64_t r = 0; r < p.rows; r++) {
+                const float *from = run->inputs[p.index] + first * item + (c * p.rows + r) * p.columns;
+                float *to = run->arena + g * run->group_stride + p.y + c * p.y_channel + r * p.y_row;
+                if (p.element == 1)
+                    memcpy(to, from, (size_t)p.columns * 4);
+                else
+                    to_lanes(from, item, items, p.columns, to);
+            }
+    }
+    // NaN and infinity must be seen before a zero weight passes over them.
+    Finiteness<LANES> finiteness;
+    const Range floats = share(run->items * item, run);
+    int64_t k = floats.begin;
+    for (; k + LANES <= floats.end; k += LANES) finiteness.look(load<LANES>(run->inputs[p.index] + k));
+    for (; k < floats.end; k++) finiteness.look(all<LANES>(run->inputs[p.index][k]));
+    finiteness.report(run);
+}
+
+static void output(const void *parameters, const asni_run *run) {
+    const Output &p = *(const Output *)parameters;
+    const int64_t item = p.channels * p.rows * p.columns;
+    const Share mine = share_of(p.channels, run);
+    for (int64_t g = mine.groups.begin; g < mine.groups.end; g++) {
+        const int64_t first = g * p.element, items = smaller(p.element, run->items - first);
+        for (int64_t c = mine.channels.begin; c < mine.channels.end; c++)
+            for (int64_t r = 0; r < p.rows; r++) {
+                const float *from = run->arena + g * run->group_stride + p.x + c * p.x_channel + r * p.x_row;
+                float *to = run->outputs[p.index] + first * item + (c * p.rows + r) * p.columns;
+                for (int64_t i = 0; i < items; i++)
+                    for (int64_t k = 0; k < p.columns; k++) to[i * item + k] = from[k * p.element + i];
+            }
+    }
+}
+
+static void shift(const void *parameters, const asni_run *run) {
+    const Shift &p = *(const Shift *)parameters;
+    const Share mine = share_of(p.planes, run);
+    for (int64_t g = mine.groups.begin; g < mine.groups.end; g++) {
+        float *base = run->arena + g * run->group_stride;
+        for (int64_t plane = mine.channels.begin; plane < mine.channels.end; plane++) {
+            const int32_t *from = p.plane + 3 * plane;
+            const int64_t column = from[2], step = p.column_step;
+            // Columns begin .. end of the copy lie inside of the map.
+            const int64_t begin = smaller(p.columns, column < 0 ? (-column + step - 1) / step : 0);
+            const int64_t inside = column < p.width ? (p.width - 1 - column) / step + 1 : 0;
+            const int64_t end = larger(begin, smaller(p.columns, inside));
+            for (int64_t r = 0; r < p.rows; r++) {
+                float *to = base + p.y + plane * p.y_plane + r * p.columns;
+                const int64_t row = from[1] + r * p.row_step;
+                if (row < 0 || row >= p.height) {
+                    memset(to, 0, (size_t)p.columns * 4);
+                    continue;
+                }
+                const float *x = base + p.x + from[0] + row * p.x_row + column;
+                for (int64_t k = 0; k < begin; k++) to[k] = 0.0f;
+                if (step == 1)
+                    for (int64_t k = begin; k < end; k++) to[k] = x[k];
+                else if (step == 2)
+                    for (int64_t k = begin; k < end; k++) to[k] = x[2 * k];
+                else
+                    for (int64_t k = begin; k < end; k++) to[k] = x[k * step];
+                for (int64_t k = end; k < p.columns; k++) to[k] = 0.0f;
+            }
+        }
+    }
+}
+
+// Calls row(indices of all dimensions but the last) for the share of the first dimension.
+template <class Row> ASNI_INLINE void each_row_of(const int64_t *size, Range first, Row row) {
+    int64_t i[DIMENSIONS - 1];
+    for (i[0] = first.begin; i[0] < first.end; i[0]++)
+        for (i[1] = 0; i[1] < size[1]; i[1]++)
+            for (i[2] = 0; i[2] < size[2]; i[2]++)
+                for (i[3] = 0; i[3] < size[3]; i[3]++)
+                    for (i[4] = 0; i[4] < size[4]; i[4]++) row(i);
+}
+
+ASNI_INLINE int64_t row_offset(const int64_t *index, const int64_t *stride) {
+    int64_t total = 0;
+    ASNI_UNROLL for (int d = 0; d < DIMENSIONS - 1; d++) total += index[d] * stride[d];
+    return total;
+}
+
+template <int N> static void copy_elements(const Copy &p, const asni_run *run) {
+    const Share mine = share_of(p.size[0], run);
+    const int64_t count = p.size[DIMENSIONS - 1];
+    const int64_t x_step = p.x_stride[DIMENSIONS - 1], y_step = p.y_stride[DIMENSIONS - 1];
+    for (int64_t g = mine.groups.begin; g < mine.groups.end; g++) {
+        float *base = run->arena + g * run->group_stride;
+        each_row_of(p.size, mine.channels, [&](const int64_t *i) {
+            const float *x = base + p.x + row_offset(i, p.x_stride);
+            float *y = base + p.y + row_offset(i, p.y_stride);
+            if (x_step == N && y_step == N)
+                memmove(y, x, (size_t)(count * N) * 4);
+            else
+                for (int64_t k = 0; k < count; k++) store<N>(y + k * y_step, load<N>(x + k * x_step));
+        });
+    }
+}
+
+static void copy(const void *parameters, const asni_run *run) {
+    const Copy &p = *(const Copy *)parameters;
+    p.element == 1 ? copy_elements<1>(p, run) : copy_elements<LANES>(p, run);
+}
+
+static void constant(const void *parameters, const asni_run *run) {
+    const Constant &p = *(const Constant *)parameters;
+    const Share mine = share_of(p.count, run);
+    for (int64_t g = mine.groups.begin; g < mine.groups.end; g++) {
+        float *y = run->arena + g * run->group_stride + p.y;
+        for (int64_t k = mine.channels.begin; k < mine.channels.end; k++)
+            for (int64_t i = 0; i < p.element; i++) y[k * p.element + i] = p.value[k];
+    }
+}
+
+} // namespace ASNI_NAMESPACE

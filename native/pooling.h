@@ -1,0 +1,73 @@
+// Pooling of any kind: the window of each output is a range of rows and a range of columns inside of the map.
+#pragma once
+#include "tiles.h"
+
+namespace ASNI_NAMESPACE {
+
+struct Pool {
+    int64_t x, y;
+    int64_t channels, rows, columns;
+    int64_t x_channel, x_row, y_channel, y_row;
+    int64_t average;
+    const int32_t *row_window, *column_window;         // [rows][2], [columns][2]: first and end
+    int64_t row_step, column_step;                     // dilation
+    int64_t width;                                     // of the input map
+    const float *scale;                                // [rows][columns]: 1 / divisor of an average
+    int64_t element;
+};
+
+template <int N> ASNI_INLINE Vector<N> pooled(Vector<N> so_far, Vector<N> next, bool average) {
+    if (average) return so_far + next;
+    // NaN wins, as in PyTorch.
+    so_far = next > so_far ? next : so_far;
+    return next != next ? next : so_far;
+}
+
+template <int N> ASNI_INLINE void pool_channel(const Pool &p, const float *x, float *y) {
+    for (int64_t r = 0; r < p.rows; r++)
+        for (int64_t c = 0; c < p.columns; c++) {
+            Vector<N> result = all<N>(p.average ? 0.0f : -INFINITY);
+            for (int64_t i = p.row_window[2 * r]; i < p.row_window[2 * r + 1]; i += p.row_step)
+                for (int64_t j = p.column_window[2 * c]; j < p.column_window[2 * c + 1]; j += p.column_step)
+                    result = pooled<N>(result, load<N>(x + i * p.x_row + j * N), p.average);
+            if (p.average) result *= p.scale[r * p.columns + c];
+            store<N>(y + r * p.y_row + c * N, result);
+        }
+}
+
+// The rows of a window are pooled first, by vectors of neighbouring columns.
+ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *line) {
+    for (int64_t r = 0; r < p.rows; r++) {
+        for (int64_t j = 0; j < p.width; j++) line[j] = p.average ? 0.0f : -INFINITY;
+        for (int64_t i = p.row_window[2 * r]; i < p.row_window[2 * r + 1]; i += p.row_step) {
+            const float *row = x + i * p.x_row;
+            int64_t j = 0;
+            for (; j + LANES <= p.width; j += LANES)
+                store<LANES>(line + j, pooled<LANES>(load<LANES>(line + j), load<LANES>(row + j), p.average));
+            for (; j < p.width; j++) line[j] = pooled<1>(line[j], row[j], p.average);
+        }
+        for (int64_t c = 0; c < p.columns; c++) {
+            float result = p.average ? 0.0f : -INFINITY;
+            for (int64_t j = p.column_window[2 * c]; j < p.column_window[2 * c + 1]; j += p.column_step)
+                result = pooled<1>(result, line[j], p.average);
+            y[r * p.y_row + c] = p.average ? result * p.scale[r * p.columns + c] : result;
+        }
+    }
+}
+
+static void pool(const void *parameters, const asni_run *run) {
+    const Pool &p = *(const Pool *)parameters;
+    const Share mine = share_of(p.channels, run);
+    for (int64_t g = mine.groups.begin; g < mine.groups.end; g++)
+        for (int64_t c = mine.channels.begin; c < mine.channels.end; c++) {
+            float *base = run->arena + g * run->group_stride;
+            const float *x = base + p.x + c * p.x_channel;
+            float *y = base + p.y + c * p.y_channel;
+            if (p.element == 1)
+                pool_map(p, x, y, run->scratch);
+            else
+                pool_channel<LANES>(p, x, y);
+        }
+}
+
+} // namespace ASNI_NAMESPACE

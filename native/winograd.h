@@ -1,0 +1,255 @@
+// Winograd's convolution F(4x4, 3x3) for 3x3 kernels of stride 1 that stayed dense: 36 multiplications give 16 outputs
+// instead of 144. Tiles of 6x6 inputs are transformed, multiplied frequency by frequency as 36 small matrix products,
+// and transformed back. A vector holds the same tile of several items ("lanes") or several tiles of one ("plain").
+#pragma once
+#include "tiles.h"
+
+namespace ASNI_NAMESPACE {
+
+constexpr int FREQUENCIES = 36;
+#if ASNI_LANES == 16
+constexpr int PACK = 6, STRIP = 4;
+#else
+constexpr int PACK = 4, STRIP = 3;
+#endif
+
+struct Winograd {
+    Positions to;
+    int64_t inputs, x_channel;         // input channels
+    int64_t height, width;             // of the input map
+    int64_t top, left;                 // padding
+    int64_t lanes_are_items;
+    int64_t block;                     // vectors of tiles at a time, so that their transforms stay in the second cache
+    const float *weight;               // [36][channels / PACK, rounded up][inputs][PACK]
+    const float *bias;
+};
+
+ASNI_INLINE int64_t tile_columns_of(const Winograd &layer) { return (layer.to.columns + 3) / 4; }
+ASNI_INLINE int64_t tiles_of(const Winograd &layer) { return (layer.to.rows + 3) / 4 * tile_columns_of(layer); }
+
+typedef Vector<LANES> Lanes;
+
+ASNI_INLINE void forward(const Lanes &a0, const Lanes &a1, const Lanes &a2, const Lanes &a3, const Lanes &a4,
+                         const Lanes &a5, Lanes *to, int step) {
+    to[0] = 4.0f * a0 - 5.0f * a2 + a4;
+    to[step] = a3 + a4 - 4.0f * (a1 + a2);
+    to[2 * step] = a4 - a3 + 4.0f * (a1 - a2);
+    to[3 * step] = a4 - a2 + 2.0f * (a3 - a1);
+    to[4 * step] = a4 - a2 - 2.0f * (a3 - a1);
+    to[5 * step] = 4.0f * a1 - 5.0f * a3 + a5;
+}
+
+ASNI_INLINE void backward(const Lanes &m0, const Lanes &m1, const Lanes &m2, const Lanes &m3, const Lanes &m4,
+                          const Lanes &m5, Lanes *to, int step) {
+    const Lanes sum = m1 + m2, difference = m1 - m2, outer_sum = m3 + m4, outer_difference = m3 - m4;
+    to[0] = m0 + sum + outer_sum;
+    to[step] = difference + 2.0f * outer_difference;
+    to[2 * step] = sum + 4.0f * outer_sum;
+    to[3 * step] = difference + 8.0f * outer_difference + m5;
+}
+
+// 6x6 inputs to 36 frequencies, `step` floats apart.
+ASNI_INLINE void transform(const Lanes *d, float *to, int64_t step) {
+    Lanes columns[FREQUENCIES], rows[FREQUENCIES];
+    ASNI_UNROLL for (int j = 0; j < 6; j++)
+        forward(d[j], d[6 + j], d[12 + j], d[18 + j], d[24 + j], d[30 + j], columns + j, 6);
+    ASNI_UNROLL for (int i = 0; i < 6; i++) {
+        const Lanes *c = columns + 6 * i;
+        forward(c[0], c[1], c[2], c[3], c[4], c[5], rows + 6 * i, 1);
+    }
+    ASNI_UNROLL for (int f = 0; f < FREQUENCIES; f++) store<LANES>(to + f * step, rows[f]);
+}
+
+// 36 frequencies, `step` floats apart, to 4x4 outputs.
+ASNI_INLINE void transform_back(const float *from, int64_t step, Lanes *to) {
+    Lanes columns[24];
+    ASNI_UNROLL for (int j = 0; j < 6; j++)
+        backward(load<LANES>(from + j * step), load<LANES>(from + (6 + j) * step), load<LANES>(from + (12 + j) * step),
+                 load<LANES>(from + (18 + j) * step), load<LANES>(from + (24 + j) * step),
+                 load<LANES>(from + (30 + j) * step), columns + j, 6);
+    ASNI_UNROLL for (int i = 0; i < 4; i++) {
+        const Lanes *c = columns + 6 * i;
+        backward(c[0], c[1], c[2], c[3], c[4], c[5], to + 4 * i, 1);
+    }
+}
+
+// The inputs of a tile whose vectors are items.
+ASNI_INLINE void gather_items(const Winograd &layer, const float *x, int64_t tile, Lanes *d) {
+    const int64_t row = tile / tile_columns_of(layer) * 4 - layer.top;
+    const int64_t column = tile % tile_columns_of(layer) * 4 - layer.left;
+    if (row >= 0 && row + 6 <= layer.height && column >= 0 && column + 6 <= layer.width) {
+        const float *from = x + row * layer.to.x_row + column * LANES;
+        ASNI_UNROLL for (int i = 0; i < 6; i++) ASNI_UNROLL for (int j = 0; j < 6; j++)
+            d[6 * i + j] = load<LANES>(from + i * layer.to.x_row + j * LANES);
+        return;
+    }
+    for (int64_t i = 0; i < 6; i++)
+        for (int64_t j = 0; j < 6; j++) {
+            const int64_t r = row + i, c = column + j;
+            const bool inside = r >= 0 && r < layer.height && c >= 0 && c < layer.width;
+            d[6 * i + j] = inside ? load<LANES>(x + r * layer.to.x_row + c * LANES) : all<LANES>(0.0f);
+        }
+}
+
+// The inputs of several tiles of one map: to[6 * i + j][tile], the tiles `step` floats apart in i and j. A row is first
+// split into the four columns of each tile, which the compiler does by vectors.
+static void gather_tiles(const Winograd &layer, const float *x, int64_t first, int64_t count, float *to, int64_t step,
+                         float *line) {
+    const int64_t across = tile_columns_of(layer), length = across + 1;
+    float *phase = line + 4 * length;
+    for (int64_t done = 0; done < count;) {
+        const int64_t tile = first + done, row = tile / across * 4 - layer.top, column = tile % across;
+        const int64_t taken = smaller(across - column, count - done);
+        for (int64_t i = 0; i < 6; i++) {
+            const int64_t r = row + i;
+            float *target = to + 6 * i * step + done;
+            if (r < 0 || r >= layer.height) {
+                for (int64_t j = 0; j < 6; j++) memset(target + j * step, 0, (size_t)taken * 4);
+                continue;
+            }
+            const int64_t there = smaller(layer.width, 4 * length - layer.left);
+            memset(line, 0, (size_t)layer.left * 4);
+            memcpy(line + layer.left, x + r * layer.to.x_row, (size_t)there * 4);
+            memset(line + layer.left + there, 0, (size_t)(4 * length - layer.left - there) * 4);
+            for (int64_t t = 0; t < length; t++) {
+                phase[t] = line[4 * t];
+                phase[length + t] = line[4 * t + 1];
+                phase[2 * length + t] = line[4 * t + 2];
+                phase[3 * length + t] = line[4 * t + 3];
+            }
+            for (int64_t j = 0; j < 6; j++)
+                memcpy(target + j * step, phase + j % 4 * length + column + j / 4, (size_t)taken * 4);
+        }
+        done += taken;
+    }
+}
+
+static void scatter_tile(const Winograd &layer, const Lanes *outputs, int64_t tile, float *y, const float *residual) {
+    const Positions &to = layer.to;
+    const int64_t row = tile / tile_columns_of(layer) * 4, column = tile % tile_columns_of(layer) * 4;
+    for (int64_t i = 0; i < smaller(4, to.rows - row); i++)
+        for (int64_t j = 0; j < smaller(4, to.columns - column); j++) {
+            Lanes value = outputs[4 * i + j];
+            if (residual) value += load<LANES>(residual + (row + i) * to.residual_row + (column + j) * LANES);
+            store<LANES>(y + (row + i) * to.y_row + (column + j) * LANES, activated<LANES>(value, to.activation));
+        }
+}
+
+// The outputs of several tiles of one map, from[4 * i + j][tile], back into rows.
+static void scatter_tiles(const Winograd &layer, const float *from, int64_t step, int64_t first, int64_t count,
+                          float *y, const float *residual, float *line) {
+    const Positions &to = layer.to;
+    const int64_t across = tile_columns_of(layer);
+    for (int64_t done = 0; done < count;) {
+        const int64_t tile = first + done, row = tile / across * 4, column = tile % across;
+        const int64_t taken = smaller(across - column, count - done);
+        for (int64_t i = 0; i < smaller(4, to.rows - row); i++) {
+            const float *source = from + 4 * i * step + done;
+            for (int64_t t = 0; t < taken; t++) {
+                line[4 * t] = source[t];
+                line[4 * t + 1] = source[step + t];
+                line[4 * t + 2] = source[2 * step + t];
+                line[4 * t + 3] = source[3 * step + t];
+            }
+            float *target = y + (row + i) * to.y_row + 4 * column;
+            const float *more = residual ? residual + (row + i) * to.residual_row + 4 * column : nullptr;
+            const int64_t width = smaller(4 * taken, to.columns - 4 * column);
+            for (int64_t c = 0; c < width; c++)
+                target[c] = activated<1>(line[c] + (more ? more[c] : 0.0f), to.activation);
+        }
+        done += taken;
+    }
+}
+
+// M[f][o][v] = sum over c of weight[f][o][c] * U[f][c][v], for `vectors` (at least STRIP) vectors of tiles.
+static void multiply_frequencies(const Winograd &layer, const float *u, float *m, int64_t vectors) {
+    const int64_t packs = (layer.to.channels + PACK - 1) / PACK;
+    for (int64_t f = 0; f < FREQUENCIES; f++)
+        for (int64_t pack = 0; pack < packs; pack++) {
+            const float *weight = layer.weight + (f * packs + pack) * layer.inputs * PACK;
+            for (int64_t strip = 0; strip < vectors; strip += STRIP) {
+                const int64_t v = smaller(strip, vectors - STRIP);
+                const float *from = u + (f * layer.inputs * vectors + v) * LANES;
+                Lanes sums[PACK][STRIP];
+                ASNI_UNROLL for (int o = 0; o < PACK; o++) ASNI_UNROLL for (int s = 0; s < STRIP; s++)
+                    sums[o][s] = all<LANES>(0.0f);
+                for (int64_t c = 0; c < layer.inputs; c++, from += vectors * LANES) {
+                    Lanes in[STRIP];
+                    ASNI_UNROLL for (int s = 0; s < STRIP; s++) in[s] = load<LANES>(from + s * LANES);
+                    ASNI_UNROLL for (int o = 0; o < PACK; o++) {
+                        const Lanes w = all<LANES>(weight[c * PACK + o]);
+                        ASNI_UNROLL for (int s = 0; s < STRIP; s++) sums[o][s] += in[s] * w;
+                    }
+                }
+                float *to = m + ((f * packs + pack) * PACK * vectors + v) * LANES;
+                ASNI_UNROLL for (int o = 0; o < PACK; o++) ASNI_UNROLL for (int s = 0; s < STRIP; s++)
+                    store<LANES>(to + (o * vectors + s) * LANES, sums[o][s]);
+            }
+        }
+}
+
+// Tiles first .. first + count of one group, through scratch memory.
+static void winograd_block(const Winograd &layer, const asni_run *run, int64_t g, int64_t first, int64_t count,
+                           Finiteness<LANES> &finiteness) {
+    const Positions &to = layer.to;
+    float *base = run->arena + g * run->group_stride;
+    const bool items = layer.lanes_are_items;
+    const int64_t vectors = larger(STRIP, items ? count : (count + LANES - 1) / LANES), width = vectors * LANES;
+    const int64_t packed = rounded_up(to.channels, PACK);
+    float *u = run->scratch, *m = u + FREQUENCIES * layer.inputs * width, *d = m + FREQUENCIES * packed * width;
+    float *line = d + FREQUENCIES * width;
+    Lanes held[FREQUENCIES];
+    memset(d, 0, (size_t)(FREQUENCIES * width) * 4);
+    for (int64_t c = 0; c < layer.inputs; c++) {
+        const float *x = base + to.x + c * layer.x_channel;
+        if (!items) gather_tiles(layer, x, first, count, d, width, line);
+        for (int64_t v = 0; v < vectors; v++) {
+            if (items)
+                gather_items(layer, x, first + smaller(v, count - 1), held);
+            else
+                ASNI_UNROLL for (int f = 0; f < FREQUENCIES; f++) held[f] = load<LANES>(d + f * width + v * LANES);
+            transform(held, u + (c * vectors + v) * LANES, layer.inputs * width);
+        }
+    }
+    multiply_frequencies(layer, u, m, vectors);
+    for (int64_t o = 0; o < to.channels; o++) {
+        float *y = base + to.y + o * to.y_channel;
+        const float *residual = to.residual < 0 ? nullptr : base + to.residual + o * to.residual_channel;
+        const Lanes bias = all<LANES>(layer.bias[o]);
+        for (int64_t v = 0; v < (items ? count : vectors); v++) {
+            transform_back(m + (o * vectors + v) * LANES, packed * width, held);
+            Lanes total = all<LANES>(0.0f);
+            ASNI_UNROLL for (int f = 0; f < 16; f++) {
+                held[f] += bias;
+                total += held[f];
+            }
+            finiteness.look(total);
+            if (items)
+                scatter_tile(layer, held, first + v, y, residual);
+            else
+                ASNI_UNROLL for (int f = 0; f < 16; f++) store<LANES>(d + f * width + v * LANES, held[f]);
+        }
+        if (!items) scatter_tiles(layer, d, width, first, count, y, residual, line);
+    }
+}
+
+// How many floats of scratch memory a block takes.
+ASNI_INLINE int64_t winograd_scratch(const Winograd &layer) {
+    const int64_t width = larger(STRIP, layer.block) * LANES;
+    return FREQUENCIES * (layer.inputs + rounded_up(layer.to.channels, PACK) + 1) * width +
+           8 * (tile_columns_of(layer) + 1);
+}
+
+static void winograd(const void *parameters, const asni_run *run) {
+    const Winograd &layer = *(const Winograd *)parameters;
+    const int64_t tiles = tiles_of(layer), each = layer.block * (layer.lanes_are_items ? 1 : LANES);
+    const int64_t blocks = (tiles + each - 1) / each;
+    const Share mine = share_of(blocks, run);
+    Finiteness<LANES> finiteness;
+    for (int64_t g = mine.groups.begin; g < mine.groups.end; g++)
+        for (int64_t b = mine.channels.begin; b < mine.channels.end; b++)
+            winograd_block(layer, run, g, b * each, smaller(each, tiles - b * each), finiteness);
+    finiteness.report(run);
+}
+
+} // namespace ASNI_NAMESPACE
