@@ -14,7 +14,7 @@ from asni.engine.graph import BATCH, Graph, Node
 from asni.engine.graph_file import MOST_NODES, graph_of_file, read_graph, section_of
 from asni.errors import PackError
 from asni.packing import GraphSection, Source, Tensor, inspect, pack, read
-from asni.packing.dtypes import DTYPES
+from asni.packing.dtypes import DTYPES, from_float32
 from asni.packing.writing import write
 
 WEIGHT = np.array([[1.5, 0.0, 0.0], [0.0, -2.0, 0.0]], np.float32)
@@ -97,12 +97,15 @@ def test_rounded_weights_are_those_of_the_file_and_constants_stay_exact(tmp_path
         assert constants["odd"].tobytes() == odd.tobytes()
 
 
-def test_bfloat16_is_calculated_with_as_float32(tmp_path: Path) -> None:
-    state = {"scale": Tensor.from_bits(DTYPES["bfloat16"], np.array([0x3F00], "<u2"), (1,))}
-    half = np.array([0.5], np.float32)
-    graph = Graph({"x": (BATCH, 1)}, ("y",), (Node("Mul", "", ("x", "s"), ("y",)),), {"s": half})
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_weights_of_another_precision_are_stored_once_and_calculated_with_in_float32(
+    tmp_path: Path, dtype: str
+) -> None:
+    half = np.array([0.5, -0.0], np.float32)
+    state = {"scale": Tensor.from_bits(DTYPES[dtype], from_float32(half, DTYPES[dtype]), (2,))}
+    graph = Graph({"x": (BATCH, 2)}, ("y",), (Node("Mul", "", ("x", "s"), ("y",)),), {"s": half})
     section = section_of(graph, state)
-    assert section.content["constants"] == {"s": "scale"}
+    assert (section.content["constants"], section.constants) == ({"s": "scale"}, {})
     pack(Source(state, graph=section), tmp_path / "net.asni")
     assert_same(read_graph(tmp_path / "net.asni"), graph)
 

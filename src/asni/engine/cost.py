@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from math import prod
 
+from asni.engine.interpreter import MOST_COLUMNS
 from asni.engine.steps import Shape, Step, Steps
 
 _BYTES = 4
+_TEMPORARIES = 32
+"""Bytes that a formula takes for each element on its way, in double precision."""
 
 
 def macs(steps: Steps) -> int:
@@ -40,3 +43,32 @@ def activation_bytes(steps: Steps) -> int:
         most = max(most, kept)
         kept -= sum(sizes[name] for name in {*step.inputs, step.output} if last.get(name, index) == index)
     return most
+
+
+def constant_bytes(steps: Steps) -> int:
+    """What the constants of all steps take, each counted wherever it is used."""
+    return sum(array.nbytes for step in steps.steps for array in step.constants.values())
+
+
+def scratch_bytes(steps: Steps) -> int:
+    """The most that one step takes besides, where NumPy runs it: elements in double precision, and padded maps."""
+    return max((_scratch(step, steps.shapes) for step in steps.steps), default=0)
+
+
+def _scratch(step: Step, shapes: Mapping[str, Shape]) -> int:
+    largest = max(prod(shapes[name]) for name in (step.output, *step.inputs))
+    maps = _padded(step, shapes) if step.kind in ("conv", "pool") else 0
+    return _TEMPORARIES * largest + _BYTES * maps
+
+
+def _padded(step: Step, shapes: Mapping[str, Shape]) -> int:
+    """Elements of the map with its padding, as far as it or the last window reaches, and of windows side by side."""
+    (items, channels, *size), (_, _, *counts) = shapes[step.inputs[0]], shapes[step.output]
+    kernel: Shape = step.constants["weight"].shape[2:] if step.kind == "conv" else step.settings["kernel"]
+    pads, stride, dilation = (step.settings[name] for name in ("pads", "stride", "dilation"))
+    elements = items * channels
+    for axis in range(2):
+        last = (counts[axis] - 1) * stride[axis] + (kernel[axis] - 1) * dilation[axis] + 1
+        elements *= max(last, size[axis] + pads[axis] + pads[axis + 2])
+    row = channels * prod(kernel) * counts[1]
+    return 2 * elements + min(row * counts[0], row + MOST_COLUMNS)

@@ -38,18 +38,18 @@ def graph_of_file(packed: Packed) -> Graph:
 
 
 def section_of(graph: Graph, tensors: Mapping[str, Tensor]) -> GraphSection:
-    """The graph as a file of `tensors` carries it: a constant that is one of them, bit for bit, is not stored again."""
-    stored: dict[Any, str] = {}
-    for name, tensor in tensors.items():
-        if (value := _value(tensor)) is not None:
-            stored.setdefault(_identity(value), name)
+    """The graph as a file of `tensors` carries it: a constant that equals one of them is not stored again."""
+    known = {name: _identity(value) for name, tensor in tensors.items() if (value := _value(tensor)) is not None}
+    stored = {identity: name for name, identity in known.items()}
     places: dict[str, str] = {}
     constants: dict[str, Tensor] = {}
     for name, array in graph.constants.items():
-        place = stored.get(_identity(array))
+        value = array.astype(np.float32, copy=False) if array.dtype.kind == "f" else array
+        identity = _identity(value)
+        place = name if known.get(name) == identity else stored.get(identity)
         if place is None:
-            place = stored[_identity(array)] = _unlike(name, tensors, constants)
-            constants[place] = Tensor.of(array)
+            place = stored[identity] = _unlike(name, tensors, constants)
+            constants[place] = Tensor.of(value)
         places[name] = place
     section = GraphSection(_content(graph, places), constants)
     _parsed(section, tensors)
@@ -67,10 +67,12 @@ def _unlike(name: str, *taken: Iterable[str]) -> str:
 
 
 def _value(tensor: Tensor) -> Array | None:
-    """What a graph sees of a tensor: bfloat16 as float32; None for what NumPy cannot calculate with."""
-    if tensor.dtype.name == "bfloat16":
-        return tensor.to_float32().reshape(tensor.array.shape)
-    return None if tensor.dtype.name.startswith(("float8", "complex")) else tensor.array
+    """What a graph sees of a tensor: numbers with a fraction as float32; None for what it cannot calculate with."""
+    if tensor.dtype.name.startswith(("float8", "complex")):
+        return None
+    if tensor.dtype.name == "float32" or not tensor.dtype.is_float:
+        return tensor.array
+    return tensor.to_float32().reshape(tensor.array.shape)
 
 
 def _content(graph: Graph, places: Mapping[str, str]) -> dict[str, Any]:

@@ -42,9 +42,14 @@ class Memory:
         except OSError as error:
             raise PackError(f"cannot be read: {error.strerror}") from error
 
+    @property
+    def allowed(self) -> int:
+        """The limit in bytes."""
+        return FLOOR + FACTOR * self.length if self._max is None else self._max
+
     def take(self, count: int) -> None:
         self.taken += count
-        allowed = FLOOR + FACTOR * self.length if self._max is None else self._max
+        allowed = self.allowed
         if self.taken > allowed:
             default = f", {FLOOR >> 20} MiB and {FACTOR} times its length" if self._max is None else ""
             wanted = -(-min(self.taken, _MOST_SHOWN) // 10**6)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from asni.engine.graph import BATCH, Graph, Node
 from asni.engine.lowering.arithmetic import ARITHMETIC
 from asni.engine.lowering.arranging import ARRANGING
-from asni.engine.lowering.call import Call, Lowered
+from asni.engine.lowering.call import Call, Lowered, owner
 from asni.engine.lowering.functions import FUNCTIONS
 from asni.engine.lowering.normalising import NORMALISING
 from asni.engine.lowering.products import PRODUCTS
@@ -28,8 +28,13 @@ ALLOWED_ELEMENTS = 2**26
 """So many elements of constants may be calculated, and some for each that the graph has."""
 
 
-def lower(graph: Graph) -> Steps:
+def lower(graph: Graph, most_elements: int | None = None) -> Steps:
     """The steps that one item of a batch takes through a graph.
+
+    Args:
+        graph: The network.
+        most_elements: How many elements of constants may be made from those of the graph; by default eight times as
+            many as it has, and `ALLOWED_ELEMENTS`.
 
     Raises:
         EngineError: If the graph has an operator that is not supported, is not well formed, or mixes items of a batch.
@@ -37,11 +42,14 @@ def lower(graph: Graph) -> Steps:
     _require_supported(graph.nodes)
     _require_distinct_names(graph)
     fixed_batch = _fixed_batch(graph.inputs)
+    if most_elements is None:
+        most_elements = ALLOWED_ELEMENTS + 8 * sum(array.size for array in graph.constants.values())
     lowered = Lowered(
         values=dict(graph.constants) | {name: Value(name, tuple(shape)) for name, shape in graph.inputs.items()},
         given=frozenset(graph.constants),
+        owners=frozenset(map(owner, graph.constants.values())),
         taken={*graph.inputs, *graph.constants, *(name for node in graph.nodes for name in node.outputs)},
-        elements=ALLOWED_ELEMENTS + 8 * sum(array.size for array in graph.constants.values()),
+        elements=most_elements,
         fixed=fixed_batch is not None,
         shapes={name: item_shape(shape) for name, shape in graph.inputs.items()},
     )

@@ -19,11 +19,13 @@ LARGE = 2**24
 class Lowered:
     """What all nodes so far became.
 
-    `given` are the constants of the graph, and `elements` is how many elements of constants may still be made.
+    `given` are the constants of the graph, `owners` the identities of the arrays that hold them, and `elements` is how
+    many elements of constants may still be made.
     """
 
     values: dict[str, Operand]
     given: frozenset[str]
+    owners: frozenset[int]
     taken: set[str]
     elements: int
     fixed: bool
@@ -189,6 +191,8 @@ class Call:
         fault = fault_of(shape)
         self.require(fault is None, fault or "")
         self.require(not (self.fixed and any(map(is_batch, shape))), "it asks for a batch that no input has")
+        made = [array for array in (constants or {}).values() if owner(array) not in self._lowered.owners]
+        self.afford(sum(array.size for array in made))
         name = self._fresh()
         label = self.node.name or self.node.outputs[0]
         names = tuple(value.name for value in inputs)
@@ -221,6 +225,13 @@ class Call:
 
 def _fits(value: int) -> bool:
     return -(2**63) <= value < 2**63
+
+
+def owner(array: Array) -> int:
+    """The identity of the array that holds the memory of this one."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return id(array)
 
 
 def error_in(node: Node, fault: str) -> EngineError:
