@@ -1,7 +1,7 @@
 """A call of an aten operator, with its arguments by name, and the ONNX nodes that it becomes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from typing import Any
 
@@ -24,11 +24,12 @@ class FixedBatchError(Exception):
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the network; `constant` if it does not depend on the inputs."""
+    """A tensor of the network; `constant` if it does not depend on the inputs, `unshaped` before its last reshapes."""
 
     name: str
     shape: Shape
     constant: Tensor | None = None
+    unshaped: "Value | None" = None
 
 
 class Writer:
@@ -84,6 +85,13 @@ class Call:
         names = tuple("" if each is None else self.writer.read(each) for each in inputs)
         self.writer.nodes.append(Node(op, name, names, (output.name,), dict(attributes or {})))
         return output
+
+    def reshape(self, value: Value, shape: Shape) -> Value:
+        """One node for several reshapes in a row, and none if they lead back."""
+        source = value.unshaped or value
+        if source.shape == shape:
+            return source
+        return replace(self.emit("Reshape", [source, self.integers(shape, "shape")], shape), unshaped=source)
 
     def operand(self, argument: str) -> Value:
         """A tensor, or a number as a tensor."""

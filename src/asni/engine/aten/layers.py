@@ -6,18 +6,37 @@ import numpy as np
 import torch
 
 from asni.engine.aten.calls import Call, Operator, Shape, UnsupportedError, Value, axis_of
+from asni.engine.graph import BATCH
 
 aten = torch.ops.aten
 
 
 def _linear(call: Call) -> Value:
-    value, weight, bias = call["input"], call["weight"], call["bias"]
+    value, weight, bias = _in_rows(call, call["input"]), call["weight"], call["bias"]
     if len(weight.shape) == 1:
         raise UnsupportedError("a weight of one dimension")
-    if len(value.shape) == 2 and weight.constant is not None and (bias is None or bias.constant is not None):
+    shape = (*value.shape[:-1], weight.shape[0])
+    if len(shape) == 2 and weight.constant is not None and (bias is None or bias.constant is not None):
         return call.emit("Gemm", [value, weight, bias][: 2 + (bias is not None)], attributes={"transB": 1})
-    product = _product(call, value, _swapped(call, weight))
-    return product if bias is None else call.emit("Add", [product, bias])
+    product = _product(call, value, _swapped(call, weight), shape)
+    result = product if bias is None else call.emit("Add", [product, bias], shape)
+    return call.reshape(result, call.shape)
+
+
+def _in_rows(call: Call, value: Value) -> Value:
+    """Rows that were laid end to end as they were before: nn.MultiheadAttention mixes those of all items to no end."""
+    if value.unshaped is None or value.shape[0] == BATCH:
+        return value
+    sizes = [part for size in value.unshaped.shape for part in _factors(size)]
+    for first in reversed(range(len(sizes))):
+        if math.prod(sizes[first:]) == value.shape[-1]:
+            return call.reshape(value, (*sizes[:first], value.shape[-1]))
+    return value
+
+
+def _factors(size: int) -> Shape:
+    """A dimension of several numbers for each item as two."""
+    return (BATCH, size // BATCH) if size > BATCH and size % BATCH == 0 else (size,)
 
 
 def _swapped(call: Call, value: Value) -> Value:

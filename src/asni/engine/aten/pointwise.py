@@ -81,7 +81,7 @@ def _parametric_relu(call: Call) -> Value:
     """The slope of the negative side is one number, or one for each channel."""
     value, slope = call["self"], call["weight"]
     shape = (slope.shape[0],) + (1,) * (len(value.shape) - 2) if value.shape[1:2] else slope.shape
-    slopes = call.emit("Reshape", [slope, call.integers(shape, "shape")], shape)
+    slopes = call.reshape(slope, shape)
     below = call.emit("Clip", [value, None, call.number(0, "high")])
     above = call.emit("Relu", [value])
     return call.emit("Add", [above, call.emit("Mul", [below, slopes])])

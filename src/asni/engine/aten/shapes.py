@@ -18,7 +18,7 @@ def _same(call: Call) -> Value:
 
 
 def _reshape(call: Call) -> Value:
-    return call.emit("Reshape", [call["self"], call.integers(call.shape, "shape")])
+    return call.reshape(call["self"], call.shape)
 
 
 def _squeeze(call: Call) -> Value:
@@ -119,7 +119,7 @@ def _repeat(call: Call) -> Value:
     """Dimensions of one element are expanded, others are concatenated with themselves."""
     value, repeats = call["self"], call["repeats"]
     shape = (1,) * (len(repeats) - len(value.shape)) + value.shape
-    value = call.emit("Reshape", [value, call.integers(shape, "shape")], shape)
+    value = call.reshape(value, shape)
     wide = tuple(times if size == 1 else size for size, times in zip(shape, repeats, strict=True))
     for axis, (size, times) in enumerate(zip(shape, repeats, strict=True)):
         if size != 1 and times != 1:
