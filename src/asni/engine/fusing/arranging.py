@@ -70,34 +70,76 @@ def pool_for_mean(editor: Editor, step: Step) -> bool:
     return True
 
 
+def transpose_before_ones(editor: Editor, step: Step) -> bool:
+    """Dimensions of one element are added or removed after a transpose, which then meets the transpose before it."""
+    reshape = editor.sole_maker(step.inputs[0]) if step.kind == "transpose" else None
+    if reshape is None or reshape.kind != "reshape":
+        return False
+    before, after = editor.shapes[reshape.inputs[0]], editor.shapes[reshape.output]
+    if _without_ones(before) != _without_ones(after):
+        return False
+    old, new = ([axis for axis, size in enumerate(shape) if size != 1] for shape in (before, after))
+    moved = iter([old[new.index(axis)] for axis in step.settings["permutation"] if axis in new])
+    permutation = tuple(axis if size == 1 else next(moved) for axis, size in enumerate(before))
+    shape = tuple(before[axis] for axis in permutation)
+    transpose = replace(step, inputs=reshape.inputs, output=reshape.output, settings={"permutation": permutation})
+    editor.put(transpose, shape)
+    editor.put(replace(reshape, inputs=(reshape.output,), output=step.output))
+    return True
+
+
 def reshape_later(editor: Editor, step: Step) -> bool:
     """A function of a reshaped value is the reshaped function: then it can be fused with what makes the value."""
-    if len(step.inputs) != 1 or step.kind not in ("unary", "binary"):
+    if len(step.inputs) != 1 or step.kind not in ("unary", "binary", "linear"):
         return False
     reshape = editor.sole_maker(step.inputs[0])
     if reshape is None or reshape.kind != "reshape" or reshape.inputs[0] not in editor.steps:
         return False
     before, after = editor.shapes[reshape.inputs[0]], editor.shapes[reshape.output]
-    if editor.shapes[step.output] != after:
+    constants = _constants_before(step, before, after, editor.shapes[step.output])
+    if constants is None:
         return False
-    constants = {side: moved for side, array in step.constants.items()
-                 if (moved := _reshaped_constant(array, after, before)) is not None}  # fmt: skip
-    if len(constants) != len(step.constants):
-        return False
-    editor.put(replace(step, inputs=reshape.inputs, output=reshape.output, constants=constants), before)
+    made = (*before[:-1], editor.shapes[step.output][-1]) if step.kind == "linear" else before
+    editor.put(replace(step, inputs=reshape.inputs, output=reshape.output, constants=constants), made)
     editor.put(replace(reshape, inputs=(reshape.output,), output=step.output))
     return True
+
+
+def _constants_before(step: Step, before: Shape, after: Shape, made: Shape) -> dict[str, Array] | None:
+    """The constants of a step that comes before a reshape instead of after it, if it can."""
+    if step.kind == "linear":
+        return dict(step.constants) if before[-1:] == after[-1:] else None
+    moved = {side: _reshaped_constant(array, after, before) for side, array in step.constants.items()}
+    constants = {side: array for side, array in moved.items() if array is not None}
+    return constants if made == after and len(constants) == len(moved) else None
 
 
 def _reshaped_constant(array: Array, after: Shape, before: Shape) -> Array | None:
     """What to calculate with before a reshape, if that only adds or removes dimensions of one element."""
     if array.size == 1:
         return array.reshape(())
-    if [each for each in after if each != 1] != [each for each in before if each != 1]:
+    if _without_ones(after) != _without_ones(before):
         return None
     aligned = (1,) * (len(after) - array.ndim) + array.shape
     kept = iter([size for size, each in zip(aligned, after, strict=True) if each != 1])
     return array.reshape([1 if each == 1 else next(kept) for each in before])
+
+
+def reshape_rows_before(editor: Editor, step: Step) -> bool:
+    """Of two reshapes around a linear layer the first can do both, if the second only arranges rows."""
+    linear = editor.sole_maker(step.inputs[0]) if step.kind == "reshape" else None
+    if linear is None or linear.kind != "linear" or len(linear.inputs) != 1:
+        return False
+    first, shape = editor.sole_maker(linear.inputs[0]), editor.shapes[step.output]
+    if first is None or first.kind != "reshape" or shape[-1:] != editor.shapes[linear.output][-1:]:
+        return False
+    editor.put(first, (*shape[:-1], editor.shapes[first.output][-1]))
+    editor.put(replace(linear, output=step.output))
+    return True
+
+
+def _without_ones(shape: Shape) -> list[int]:
+    return [size for size in shape if size != 1]
 
 
 def reshapes_later(editor: Editor, step: Step) -> bool:
@@ -117,6 +159,6 @@ def reshapes_later(editor: Editor, step: Step) -> bool:
 
 
 RULES = (
-    drop_what_moves_nothing, merge_reshapes, merge_transposes, reshape_for_transpose, pool_for_mean, reshape_later,
-    reshapes_later,
+    drop_what_moves_nothing, merge_reshapes, merge_transposes, reshape_for_transpose, transpose_before_ones,
+    pool_for_mean, reshape_later, reshapes_later, reshape_rows_before,
 )  # fmt: skip
