@@ -25,7 +25,7 @@ LEAST_ROUNDS, MOST_ROUNDS = 5, 100
 TURN_SECONDS = 0.03
 """How long a runtime is called in its turn: one call, or as many as fit."""
 TOLERANCE = 1e-3
-"""A larger difference from the reference, relative to its largest value, is wrong: that of bf16 is, Winograd's is not."""
+"""A larger difference from the reference, relative to its largest value, is wrong: bf16 is, Winograd is not."""
 MOST_CHECKED = 4
 """Items of a batch that are computed by the reference too, which is slow."""
 
@@ -75,9 +75,7 @@ def setting(batch: int, threads: int) -> str:
     return f"batch {batch}, {threads} thread{'s' * (threads > 1)}"
 
 
-def compare(
-    file: Path, batches: Sequence[int], threads: Sequence[int], opponents: Sequence[Opponent], seconds: float = SECONDS
-) -> Comparison:
+def compare(file: Path, batches: Sequence[int], threads: Sequence[int], opponents: Sequence[Opponent]) -> Comparison:
     """Time a network, an .asni file with its graph or an .onnx file, in the engine and in other runtimes."""
     with on_stderr().status(f"Reading {file}"):
         graph = graph_of(file)
@@ -87,7 +85,7 @@ def compare(
     with _as_onnx(file, graph) as onnx:
         for count in threads:
             for batch in batches:
-                found, plan = _compare_one(file, onnx, graph, (batch, *shape), count, opponents, seconds)
+                found, plan = _compare_one(file, onnx, graph, (batch, *shape), count, opponents)
                 rows += found
                 plans[setting(batch, count)] = plan
     return Comparison(rows, plans)
@@ -144,13 +142,7 @@ def peak_growth(work: Callable[[], Prepared]) -> tuple[Prepared, int | None]:
 
 
 def _compare_one(
-    file: Path,
-    onnx: Path,
-    graph: Graph,
-    shape: tuple[int, ...],
-    threads: int,
-    opponents: Sequence[Opponent],
-    seconds: float,
+    file: Path, onnx: Path, graph: Graph, shape: tuple[int, ...], threads: int, opponents: Sequence[Opponent]
 ) -> tuple[list[Row], Sequence[Mapping[str, Any]]]:
     x = np.random.default_rng(0).standard_normal(shape, np.float32)
     title = setting(len(x), threads)
@@ -158,7 +150,7 @@ def _compare_one(
     with on_stderr().status(f"{title}: the reference"):
         reference = _reference(graph, x, checked)
     plan: list[Mapping[str, Any]] = []
-    ours = Opponent(OURS, "asni", lambda path, x, threads: _ours(path, x, threads, plan))
+    ours = Opponent(OURS, "asni", "asni.engine.engine", lambda path, x, threads: _ours(path, x, threads, plan))
     rows: dict[str, Row] = {}
     calls: dict[str, Callable[[], object]] = {}
     for each in (ours, *opponents):
@@ -168,7 +160,7 @@ def _compare_one(
         if run is not None:
             calls[each.name] = run
     with on_stderr().status(f"{title}: timing {', '.join(calls)}"):
-        times = interleaved(calls, seconds)
+        times = interleaved(calls, SECONDS)
     return _with_speed_ups([_timed(row, times.get(name)) for name, row in rows.items()]), plan
 
 
@@ -185,6 +177,7 @@ def _checked(
         return prepared
 
     try:
+        each.load()
         prepared, memory = peak_growth(load_and_run)
     except Exception as error:
         # A runtime may raise anything, and that it cannot run a network is a result too.

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -33,7 +34,14 @@ class Opponent:
 
     name: str
     package: str
+    module: str
+    """What is imported when it is first used."""
     prepare: Callable[[Path, Array, int], Prepared]
+
+    def load(self) -> None:
+        """Import the runtime, which some do not do in silence."""
+        with _quiet():
+            import_module(self.module)
 
     @property
     def version(self) -> str | None:
@@ -208,9 +216,9 @@ def _quiet() -> Iterator[None]:
 
 
 OPPONENTS: Mapping[str, Opponent] = {
-    "torch": Opponent("torch", "torch", _torch),
-    "onnxruntime": Opponent("onnxruntime", "onnxruntime", _onnxruntime),
-    "openvino": Opponent("openvino", "openvino", _openvino),
-    "mnn": Opponent("mnn", "MNN", _mnn()),
-    "mnn-sparse": Opponent("mnn-sparse", "MNN", _mnn("--detectSparseSpeedUp")),
+    "torch": Opponent("torch", "torch", "asni.engine.torch_steps", _torch),
+    "onnxruntime": Opponent("onnxruntime", "onnxruntime", "onnxruntime", _onnxruntime),
+    "openvino": Opponent("openvino", "openvino", "openvino", _openvino),
+    "mnn": Opponent("mnn", "MNN", "MNN", _mnn()),
+    "mnn-sparse": Opponent("mnn-sparse", "MNN", "MNN", _mnn("--detectSparseSpeedUp")),
 }
