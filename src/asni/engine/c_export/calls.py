@@ -52,7 +52,9 @@ class Calls:
         }
 
     def add(self, step: Step, index: int) -> None:
-        """Add one step; reshapes and constants take no time, and are places alone."""
+        """Add one step; reshapes and constants are places alone."""
+        if step.kind == "constant":
+            self._source.table(self._place(step.output), np.asarray(step.constants["value"], np.float32))
         if step.kind in ("reshape", "constant"):
             return
         if step.kind not in self._kinds:
@@ -70,20 +72,20 @@ class Calls:
 
     def _conv(self, step: Step, name: str) -> None:
         weight, settings = step.constants["weight"], step.settings
-        (_, channels, height, width), (_, outputs, *out) = self._shape(step.inputs[0]), self._shape(step.output)
+        (items, channels, height, width), (_, outputs, *out) = self._shape(step.inputs[0]), self._shape(step.output)
         groups = settings["groups"]
         window = (
             channels // groups, height, width, *out, *weight.shape[2:],
             *settings["stride"], *settings["dilation"], *settings["pads"],
         )  # fmt: skip
         at = self._source.struct("window", f"{name}_window", window)
-        self._layer(step, name, at, outputs, outputs // groups)
+        self._layer(step, name, items, at, outputs, outputs // groups)
 
     def _linear(self, step: Step, name: str) -> None:
         *rows, inputs = self._shape(step.inputs[0])
-        self._layer(step, name, prod(rows), inputs, self._shape(step.output)[-1])
+        self._layer(step, name, 1, prod(rows), inputs, self._shape(step.output)[-1])
 
-    def _layer(self, step: Step, name: str, *sizes: object) -> None:
+    def _layer(self, step: Step, name: str, items: int, *sizes: object) -> None:
         """A convolution or a linear layer, with or without its zeros; then its residual and its activation."""
         source, weights = self._source, rounded(step, self._precision)
         sparse = None if self._dense else without_zeros(weights.stored)
@@ -97,9 +99,15 @@ class Calls:
             "scales": weights.scales,
             "bias": np.asarray(step.constants["bias"], np.float32),
         }
-        members = [0 if array is None else source.table(f"{name}_{key}", array) for key, array in tables.items()]
+        members = [
+            0 if array is None or array.size == 0 else source.table(f"{name}_{key}", array)
+            for key, array in tables.items()
+        ]
         layer = source.struct("layer", f"{name}_layer", members)
-        source.call(f"{'dense' if sparse is None else 'sparse'}_{step.kind}", layer, x, y, *sizes)
+        function = f"{'dense' if sparse is None else 'sparse'}_{step.kind}"
+        of_x, of_y = (prod(self._shape(value)) // items for value in (step.inputs[0], step.output))
+        for item in range(items):
+            source.call(function, layer, added(x, item * of_x), added(y, item * of_y), *sizes)
         if len(step.inputs) > 1:
             self._combine("add", name, step.output, step.inputs[1], step.output)
         self._activate(step)
@@ -211,10 +219,10 @@ class Calls:
             self._source.call("matmul", *operands, y, sizes[-1], step_a, step_b, m, k, n)
 
     def _pool(self, step: Step, name: str) -> None:
-        settings, (_, *of_input) = step.settings, self._shape(step.inputs[0])
+        settings, (items, channels, *of_map) = step.settings, self._shape(step.inputs[0])
         window = (
-            *of_input, *self._shape(step.output)[2:], *settings["kernel"], *settings["stride"],
-            *settings.get("dilation", (1, 1)), *settings["pads"],
+            items * channels, *of_map, *self._shape(step.output)[2:], *settings["kernel"], *settings["stride"],
+            *settings["dilation"], *settings["pads"],
         )  # fmt: skip
         at = self._source.struct("window", f"{name}_window", window)
         places = self._place(step.inputs[0]), self._place(step.output)
@@ -224,9 +232,9 @@ class Calls:
             self._source.call("average_pool", at, int(settings["count_include_pad"]), *places)
 
     def _adaptive_pool(self, step: Step, name: str) -> None:
-        (_, *of_input), (_, _, *out) = self._shape(step.inputs[0]), self._shape(step.output)
+        (items, channels, *of_map), (_, _, *out) = self._shape(step.inputs[0]), self._shape(step.output)
         places = self._place(step.inputs[0]), self._place(step.output)
-        self._source.call(f"adaptive_{step.settings['mode']}_pool", *places, *of_input, *out)
+        self._source.call(f"adaptive_{step.settings['mode']}_pool", *places, items * channels, *of_map, *out)
 
 
 def printable(name: str) -> str:

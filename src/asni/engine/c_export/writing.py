@@ -58,45 +58,51 @@ def write_c(
     files = folder / f"{name}.c", folder / f"{name}.h"
     for path in files:
         _require_ours(path)
-    inputs, outputs = _parameters("input", len(steps.inputs)), _parameters("output", len(steps.outputs))
-    constants = {step.output: (f"step{i}_value", step) for i, step in enumerate(steps.steps) if step.kind == "constant"}
-    arena = arranged(
-        steps,
-        dict(zip(steps.inputs, inputs, strict=True)),
-        tuple(outputs),
-        {value: table for value, (table, _) in constants.items()},
-    )
-    source = Source(arena.places, steps.shapes)
-    for table, step in constants.values():
-        source.table(table, np.asarray(step.constants["value"], np.float32))
-    calls = Calls(source, precision, dense)
-    for index, step in enumerate(steps.steps):
-        calls.add(step, index)
-    for value, place in arena.copies:
-        source.call("copy", arena.places[value], place, prod(steps.shapes[value]))
-    signature = f"int {name}_run({', '.join([f'const float *{each}' for each in inputs])}, " + (
-        f"{', '.join(f'float *{each}' for each in outputs)}, float *scratch)"
-    )
-    scratch = max(arena.floats, 1)
-    text = _source(source, name, signature, [*inputs, "scratch"], precision)
+    source, floats = _translated(steps, precision, dense)
+    scratch, signature = max(floats, 1), _signature(steps, name)
+    text = _source(source, steps, name, signature, precision)
     text += "\n" + check_program(steps, name, precision, example)
     write_text(files[0], text)
     write_text(files[1], _header(steps, source, name, signature, scratch, precision, uses_libm(text)))
     return Exported(*files, source.table_bytes, 4 * scratch)
 
 
-def _parameters(what: str, count: int) -> list[str]:
-    return [what] if count == 1 else [f"{what}_{i}" for i in range(count)]
-
-
 def _require_ours(path: Path) -> None:
     """Raise an error before a file is replaced that somebody else wrote."""
-    if path.exists() and not (path.is_file() and path.open("rb").read(len(MARK)) == MARK.encode()):
+    if path.is_file():
+        with path.open("rb") as file:
+            if file.read(len(MARK)) == MARK.encode():
+                return
+    if path.exists():
         raise UsageError(f"{shown(path)} exists, and is not a file that `asni export` wrote. Choose another directory.")
 
 
-def _source(source: Source, name: str, signature: str, parameters: list[str], precision: Precision) -> str:
-    kernels, calls = source.kernels(precision), "\n".join(source.calls)
+def _translated(steps: Steps, precision: Precision, dense: bool) -> tuple[Source, int]:
+    """The calls and tables of all steps, and how many numbers of scratch memory they need."""
+    constants = {step.output: f"step{i}_value" for i, step in enumerate(steps.steps) if step.kind == "constant"}
+    inputs, outputs = _parameters("input", steps.inputs), _parameters("output", steps.outputs)
+    arena = arranged(steps, dict(zip(steps.inputs, inputs, strict=True)), tuple(outputs), constants)
+    source = Source(arena.places, steps.shapes)
+    calls = Calls(source, precision, dense)
+    for index, step in enumerate(steps.steps):
+        calls.add(step, index)
+    for value, place in arena.copies:
+        source.call("copy", arena.places[value], place, prod(steps.shapes[value]))
+    return source, arena.floats
+
+
+def _parameters(what: str, values: Sequence[str]) -> list[str]:
+    return [what] if len(values) == 1 else [f"{what}_{i}" for i in range(len(values))]
+
+
+def _signature(steps: Steps, name: str) -> str:
+    inputs = [f"const float *{each}" for each in _parameters("input", steps.inputs)]
+    outputs = [f"float *{each}" for each in _parameters("output", steps.outputs)]
+    return f"int {name}_run({', '.join([*inputs, *outputs, 'float *scratch'])})"
+
+
+def _source(source: Source, steps: Steps, name: str, signature: str, precision: Precision) -> str:
+    parameters, calls = [*_parameters("input", steps.inputs), "scratch"], "\n".join(source.calls)
     unused = [each for each in parameters if not re.search(rf"\b{each}\b", calls)]
     lines = [f"(void){each};" for each in unused] + source.calls + ["return 0;"]
     body = "".join(f"    {line}\n" for line in lines)
@@ -104,7 +110,7 @@ def _source(source: Source, name: str, signature: str, parameters: list[str], pr
         f"{MARK}; {name}.h says how to use it. */\n\n"
         f'#include "{name}.h"\n\n#include <limits.h>\n#include <math.h>\n#include <stdint.h>\n\n'
         f'#if INT_MAX < 2147483647\n#error "int must have at least 32 bits"\n#endif\n\n'
-        f"{kernels}\n\n{''.join(source.tables)}\n{signature}\n{{\n{body}}}\n"
+        f"{source.kernels(precision)}\n\n{''.join(source.tables)}\n{signature}\n{{\n{body}}}\n"
     )
 
 
@@ -114,9 +120,8 @@ def _header(
     big, library = name.upper(), "Link with -lm." if libm else "No library is needed."
     weights = [step.constants["weight"] for step in steps.steps if step.kind in LAYERS]
     nonzeros, size = sum(int(np.count_nonzero(each)) for each in weights), sum(each.size for each in weights)
-    values = [(value, what) for what in ("inputs", "outputs") for value in getattr(steps, what)]
-    names = [*_parameters("input", len(steps.inputs)), *_parameters("output", len(steps.outputs))]
-    shapes = [steps.shapes[value] for value, _ in values]
+    names = [*_parameters("input", steps.inputs), *_parameters("output", steps.outputs)]
+    shapes = [steps.shapes[value] for value in (*steps.inputs, *steps.outputs)]
     sizes = "".join(
         f"#define {big}_{each.upper()}_FLOATS {prod(shape)} /* {'x'.join(map(str, shape))} */\n"
         for each, shape in zip(names, shapes, strict=True)
