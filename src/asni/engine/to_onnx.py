@@ -1,12 +1,14 @@
 """A `Graph` as an .onnx file of standard operators, for every runtime that reads ONNX."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from asni.engine.graph import BATCH, Array, Attribute, Graph, Node
+from asni.engine.lowering import lower
 from asni.engine.lowering.call import error_in
 from asni.engine.lowering.values import is_batch
 from asni.errors import EngineError, shown
@@ -48,7 +50,7 @@ def write_onnx(graph: Graph, path: Path) -> None:
     writer = _Writer(graph)
     for node in graph.nodes:
         writer.add(node)
-    model = writer.model(graph.outputs)
+    model = writer.model()
     try:
         onnx.checker.check_model(model, full_check=True)
         content = model.SerializeToString()
@@ -63,8 +65,8 @@ class _Writer:
     def __init__(self, graph: Graph) -> None:
         made = (name for node in graph.nodes for name in node.outputs)
         self._taken = {*graph.inputs, *graph.constants, *made}
+        self._graph = graph
         self._given = graph.constants
-        self._inputs = graph.inputs
         self._nodes: list[NodeProto] = []
         self._node_names: set[str] = set()
         self._constants: dict[str, Array] = {}
@@ -84,21 +86,19 @@ class _Writer:
         else:
             self._emit(self._with_inputs(node))
 
-    def model(self, outputs: Sequence[str]) -> "ModelProto":
-        """All that was added so far, with the types and shapes that ONNX infers."""
-        from onnx import helper, numpy_helper, shape_inference
+    def model(self) -> "ModelProto":
+        """All that was added, with the shapes of the outputs."""
+        from onnx import helper, numpy_helper
 
-        arrays = {name: self._given[name] for name in outputs if name in self._given} | self._constants
         graph = helper.make_graph(
             self._nodes,
             "network",
-            [_value_info(name, shape) for name, shape in self._inputs.items()],
-            [_value_info(name) for name in outputs],
-            [numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in arrays.items()],
+            [_value_info(name, shape) for name, shape in self._graph.inputs.items()],
+            [_value_info(name, self._shape(name)) for name in self._graph.outputs],
+            [numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in self._constants.items()],
         )
         opsets = [helper.make_opsetid("", _OPSET)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="asni")
-        return shape_inference.infer_shapes(model, data_prop=True)
+        return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="asni")
 
     def _emit(self, node: Node) -> None:
         from onnx import defs, helper
@@ -142,18 +142,16 @@ class _Writer:
         if set(wanted) == {1}:
             self._emit(Node(f"Global{kind}", node.name, node.inputs, node.outputs))
             return
-        given = self._sizes(node)[2:]
-        if len(given) != len(wanted) or any(not size or size % part for size, part in zip(given, wanted, strict=True)):
+        given = self._shape(node.inputs[0])[2:]
+        if len(given) != len(wanted) or any(size % part for size, part in zip(given, wanted, strict=True)):
             raise error_in(node, f"standard ONNX cannot divide {given} into {wanted} parts of different sizes")
         window = tuple(size // int(part) for size, part in zip(given, wanted, strict=True))
         self._emit(Node(kind, node.name, node.inputs, node.outputs, {"kernel_shape": window, "strides": window}))
 
-    def _sizes(self, node: Node) -> tuple[int, ...]:
-        """The shape of the node's input; 0 where it is not known."""
-        if node.inputs[0] in self._inputs:
-            return self._inputs[node.inputs[0]]
-        (value,) = self.model(node.inputs[:1]).graph.output
-        return tuple(each.dim_value for each in value.type.tensor_type.shape.dim)
+    def _shape(self, name: str) -> tuple[int, ...]:
+        steps = lower(replace(self._graph, outputs=(name,)))
+        shape = steps.shapes[name]
+        return shape if steps.fixed_batch else (BATCH, *shape[1:])
 
     def _carries_batch(self, name: str) -> bool:
         return name in self._given and any(map(is_batch, self._given[name].reshape(-1).tolist()))
@@ -177,7 +175,7 @@ class _Writer:
 
     def _batch_size(self, node: Node) -> str:
         if not self._batch:
-            source = next((name for name, shape in self._inputs.items() if shape[:1] == (BATCH,)), None)
+            source = next((name for name, shape in self._graph.inputs.items() if shape[:1] == (BATCH,)), None)
             if source is None:
                 raise error_in(node, "its shape depends on the batch size, and no input does")
             self._batch = self._new(node, "batch")
@@ -192,12 +190,9 @@ def _unused(name: str, taken: set[str]) -> str:
     return name
 
 
-def _value_info(name: str, shape: Sequence[int] | None = None) -> "ValueInfoProto":
-    """An input; or an output, whose type and shape ONNX infers."""
-    from onnx import TensorProto, ValueInfoProto, helper
+def _value_info(name: str, shape: Sequence[int]) -> "ValueInfoProto":
+    from onnx import TensorProto, helper
 
-    if shape is None:
-        return ValueInfoProto(name=name)
     sizes = ["batch" if size == BATCH else size for size in shape]
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes)
 
