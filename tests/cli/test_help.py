@@ -28,7 +28,7 @@ def test_the_commands_stand_in_panels_one_line_each(command: Command) -> None:
         "Look": ["recipes", "methods", "plan", "inspect", "report", "doctor"],
         "Train": ["train", "investigate"],
         "Study": ["reproduce", "compare"],
-        "Files": ["pack", "unpack", "data"],
+        "Files": ["pack", "unpack", "export", "bench", "data"],
     }
 
 

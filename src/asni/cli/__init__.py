@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from asni.cli import bench, data, doctor, packing, recipes, report, studies, training
+from asni.cli import bench, data, doctor, export, packing, recipes, report, studies, training
 from asni.cli.help import Group, add, block
 from asni.display import on_stderr, wrapped
 from asni.errors import AsniError, ElsewhereError, StoppedError, UsageError, printable, shown
@@ -24,7 +24,7 @@ PANELS = {
     "Look": (recipes.recipes, recipes.methods, recipes.plan, packing.inspect, report.report, doctor.doctor),
     "Train": (training.train, studies.investigate),
     "Study": (studies.reproduce, studies.compare),
-    "Files": (packing.pack, packing.unpack, bench.bench),
+    "Files": (packing.pack, packing.unpack, export.export, bench.bench),
 }
 
 app = typer.Typer(
@@ -100,7 +100,7 @@ def _one_line(error: Any) -> str:
     """What typer prints as a box, in the words of our own errors; empty where it has already printed the help."""
     if near := getattr(error, "possibilities", None):
         said = f"no option {shown(error.option_name)}; did you mean {near[0]}?"
-    elif said := error.format_message():
+    elif said := " ".join(error.format_message().split()):
         for theirs, ours in _TRANSLATED.items():
             said = said.replace(theirs, ours)
         said = said[0].lower() + said[1:] + "." * (said[-1] not in ".?")
