@@ -1,5 +1,5 @@
 // What Python and the core say to each other: a program is a list of operations, each a kernel and its parameters.
-// Every field has 8 bytes, so the structures of src/asni/engine/native_types.py need no padding rules.
+// Every field has 8 bytes, so the structures of src/asni/engine/program/types.py need no padding rules.
 #pragma once
 #include <stdint.h>
 
@@ -37,7 +37,7 @@ struct asni_kernels {
 
 }
 
-// The order is that of KERNELS in src/asni/engine/native_types.py.
+// The order is that of KERNELS in src/asni/engine/program/types.py.
 enum {
     ASNI_INPUT, ASNI_OUTPUT, ASNI_SHIFT, ASNI_COPY, ASNI_SPARSE, ASNI_DENSE, ASNI_WINOGRAD, ASNI_SPARSE_ROW,
     ASNI_DENSE_ROW, ASNI_POOL, ASNI_UNARY, ASNI_BINARY, ASNI_SOFTMAX, ASNI_LAYER_NORM, ASNI_MEAN, ASNI_MATMUL,

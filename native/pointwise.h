@@ -4,7 +4,7 @@
 
 namespace ASNI_NAMESPACE {
 
-// The order is that of UNARY and BINARY in src/asni/engine/native_types.py.
+// The order is that of UNARY and BINARY in src/asni/engine/program/types.py.
 enum { U_RELU, U_CLIP, U_LEAKY, U_GELU, U_GELU_TANH, U_SILU, U_SIGMOID, U_TANH, U_HARD_SWISH, U_HARD_SIGMOID, U_ERF,
        U_EXP, U_SQRT, U_ABS, U_NEG };
 enum { B_ADD, B_SUB, B_MUL, B_DIV, B_POW, B_MAX, B_MIN };

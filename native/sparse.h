@@ -88,7 +88,7 @@ struct SparseTile {
 #define ASNI_SPARSE_STRIDED(n, g, r, c) ASNI_SPARSE_TILE(n, g, r, c), {n, g, r, c, 2, sparse_tiled<n, g, r, c, 2>}
 #define ASNI_SPARSE_ANY(n) {n, 1, 1, 1, 0, sparse_tiled<n, 1, 1, 1, 0>}
 
-// The tiles that are compiled; src/asni/engine/tiles.py asks for them by `asni_tiles`.
+// The tiles that are compiled; src/asni/engine/program/types.py asks for them by `asni_tiles`.
 static const SparseTile SPARSE_TILES[] = {
     ASNI_SPARSE_ANY(LANES),
     // Maps of many columns.

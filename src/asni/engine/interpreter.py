@@ -27,7 +27,7 @@ def run(steps: Steps, inputs: Sequence[Array]) -> tuple[Array, ...]:
         EngineError: If the inputs have other shapes than the network's.
     """
     arrays = [np.asarray(array, np.float32) for array in inputs]
-    count = _count_items(steps, arrays)
+    count = count_items(steps, arrays)
     results: list[list[Array]] = [[] for _ in steps.outputs]
     with np.errstate(all="ignore"):
         for index in range(count):
@@ -58,7 +58,7 @@ def run_step(step: Step, inputs: Sequence[Array], shape: Shape) -> Array:
     return np.ascontiguousarray(result, np.float32).reshape(shape)
 
 
-def _count_items(steps: Steps, arrays: Sequence[Array]) -> int:
+def count_items(steps: Steps, arrays: Sequence[Array]) -> int:
     if len(arrays) != len(steps.inputs):
         raise EngineError(f"the network has {len(steps.inputs)} inputs, and {len(arrays)} are given")
     counts = set()
@@ -142,10 +142,10 @@ def _pool(step: Step, inputs: Sequence[Array], shape: Shape) -> Array:
     if step.settings["mode"] == "max":
         return np.asarray(_windows(inputs[0], kernel, step.settings, shape, -np.inf).max((4, 5)))
     sums = _windows(inputs[0], kernel, step.settings, shape, 0.0).sum((4, 5), np.float64)
-    return np.asarray(sums / _divisors(step, inputs[0].shape, shape))
+    return np.asarray(sums / divisors(step, inputs[0].shape, shape))
 
 
-def _divisors(step: Step, size: Shape, shape: Shape) -> Array:
+def divisors(step: Step, size: Shape, shape: Shape) -> Array:
     """How many places of a window count: those in the map and, if asked for, in the padding, but none behind it."""
     top, left, bottom, right = step.settings["pads"]
     counted = np.zeros((1, 1, size[2] + top + bottom, size[3] + left + right), np.float32)
@@ -158,14 +158,14 @@ def _divisors(step: Step, size: Shape, shape: Shape) -> Array:
 
 def _adaptive_pool(step: Step, inputs: Sequence[Array], shape: Shape) -> Array:
     x, out = inputs[0], np.empty(shape, np.float32)
-    for row, down in enumerate(_bins(x.shape[2], shape[2])):
-        for column, right in enumerate(_bins(x.shape[3], shape[3])):
+    for row, down in enumerate(bins(x.shape[2], shape[2])):
+        for column, right in enumerate(bins(x.shape[3], shape[3])):
             part = x[:, :, down, right]
             out[:, :, row, column] = part.max((2, 3)) if step.settings["mode"] == "max" else _mean_of(part, (2, 3))
     return out
 
 
-def _bins(size: int, count: int) -> list[slice]:
+def bins(size: int, count: int) -> list[slice]:
     """PyTorch's: from the floor of its share to the ceil of it, so that neighbours may overlap."""
     return [slice(index * size // count, -(-(index + 1) * size // count)) for index in range(count)]
 

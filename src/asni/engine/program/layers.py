@@ -1,0 +1,142 @@
+"""Calls for convolutions and linear layers. A linear layer is a convolution of 1x1 over a map of its rows."""
+
+from typing import Any
+
+import numpy as np
+
+from asni.engine.graph import Array
+from asni.engine.program.calls import Draft, Place
+from asni.engine.program.choices import Choice
+from asni.engine.program.geometry import Planes, Taps, Window, taps_in_place, taps_in_planes, taps_of_pixel
+from asni.engine.program.layouts import Layout
+from asni.engine.program.tables import dense_table, sparse_table, winograd_table
+from asni.engine.program.types import FUSED
+from asni.engine.steps import Step
+
+
+class Layer:
+    """One convolution between maps of a draft; `zeros` says that zero weights count like any others."""
+
+    def __init__(
+        self, draft: Draft, number: int, step: Step, maps: tuple[str, str, str | None], window: Window, *, zeros: bool
+    ) -> None:
+        self.draft, self.number, self.step, self.window, self.zeros = draft, number, step, window, zeros
+        self.x, self.y, self.residual = maps
+        self.weight: Array = step.constants["weight"].reshape(*step.constants["weight"].shape[:2], *window.kernel)
+        self.bias: Array = np.ascontiguousarray(step.constants["bias"])
+
+    def emit(self, choice: Choice) -> None:
+        """Add the calls of the chosen kernel, once for every item of a fixed batch."""
+        for item in range(self._layout(self.x).shape[0]):
+            getattr(self, f"_{choice.kernel}")(choice, item)
+
+    def _layout(self, name: str) -> Layout:
+        return self.draft.layouts[name]
+
+    def _reads(self, *more: str) -> tuple[str, ...]:
+        return (*((self.x,) if not more else more), *((self.residual,) if self.residual else ()))
+
+    def _at(self, name: str, item: int, more: int = 0) -> Place:
+        return self.draft.place(name, item * self._layout(name).strides[0] + more)
+
+    def _ending(self, item: int) -> dict[str, Any]:
+        """The residual and the activation."""
+        activation = self.step.settings.get("activation")
+        function, low, high = (activation.function, activation.low, activation.high) if activation else ("none", 0, 0)
+        residual = self._at(self.residual, item) if self.residual else -1
+        return {"residual": residual, "activation": FUSED.index(function), "low": low, "high": high}
+
+    def _positions(self, item: int) -> dict[str, Any]:
+        """Fields of `Positions`: where outputs lie, in rows of vectors."""
+        y = self._layout(self.y)
+        residual = self._layout(self.residual) if self.residual else y
+        plain = self.draft.mode == "plain"
+        vector = self.draft.machine.vector(y.shape[2] * y.shape[3]) if plain else y.element
+        return {
+            "y": self._at(self.y, item),
+            "rows": 1 if plain else y.shape[2],
+            "columns": -(-y.shape[2] * y.shape[3] // vector) if plain else y.shape[3],
+            "x_row": 0 if plain else self.window.stride[0] * self._layout(self.x).row,
+            "x_column": vector if plain else self.window.stride[1] * y.element,
+            "y_row": 0 if plain else y.row,
+            "y_channel": y.channel,
+            "residual_row": 0 if plain else residual.row,
+            "residual_channel": residual.channel,
+            "channels": y.shape[1],
+            **self._ending(item),
+        }
+
+    def _inputs(self, choice: Choice, item: int) -> tuple[Taps, str, Place]:
+        """Where the kernel reads: taps, the value and its place. "plain" first copies the map, shifted."""
+        x, y, window = self._layout(self.x), self._layout(self.y), self.window
+        outputs = (y.shape[2], y.shape[3])
+        if self.draft.mode == "lanes" or window.is_pointwise:
+            before = window.top * x.row + window.left * x.element
+            return taps_in_place(window, x, outputs), self.x, self._at(self.x, item, -before)
+        taps, planes = taps_in_planes(window, x, outputs, self.draft.machine, whole=choice.whole)
+        copies = self.draft.flat(planes.floats)
+        self._shift(planes, copies, item, whole=choice.whole)
+        return taps, copies, self.draft.place(copies)
+
+    def _shift(self, planes: Planes, copies: str, item: int, *, whole: bool) -> None:
+        x = self._layout(self.x)
+        self.draft.call(
+            "shift", self.number, copies, (self.x,),
+            x=self._at(self.x, item), y=self.draft.place(copies), planes=len(planes.table), plane=planes.table,
+            rows=planes.rows, columns=planes.columns, row_step=self.window.stride[0],
+            column_step=self.window.stride[1], x_row=x.row, height=x.shape[2], width=x.shape[3],
+            y_plane=planes.stride,
+        )  # fmt: skip
+
+    def _sparse(self, choice: Choice, item: int) -> None:
+        taps, read, place = self._inputs(choice, item)
+        start, offset, value = sparse_table(self.weight, taps, self.window.groups, choice.blocks, zeros=self.zeros)
+        vector, groups, rows, columns = choice.tile
+        self.draft.call(
+            "sparse", self.number, self.y, self._reads(read),
+            x=place, **self._positions(item), blocks=choice.blocks, start=start, offset=offset, value=value,
+            bias=self.bias, vector=vector, tile_groups=groups, tile_rows=rows, tile_columns=columns,
+        )  # fmt: skip
+
+    def _dense(self, choice: Choice, item: int) -> None:
+        taps, read, place = self._inputs(choice, item)
+        pack, groups, rows, columns = choice.tile
+        offset, weight = dense_table(self.weight, taps, self.window.groups, pack)
+        self.draft.call(
+            "dense", self.number, self.y, self._reads(read),
+            x=place, **self._positions(item), convolution_groups=self.window.groups, inputs=offset.shape[1],
+            block=choice.blocks, offset=offset, weight=weight, bias=self.bias, tile_channels=pack,
+            tile_groups=groups, tile_rows=rows, tile_columns=columns,
+        )  # fmt: skip
+
+    def _winograd(self, choice: Choice, item: int) -> None:
+        x, y = self._layout(self.x), self._layout(self.y)
+        maps = {"rows": y.shape[2], "columns": y.shape[3], "x_row": x.row, "y_row": y.row}
+        residual = self._layout(self.residual) if self.residual else y
+        self.draft.call(
+            "winograd", self.number, self.y, self._reads(),
+            x=self._at(self.x, item), **{**self._positions(item), **maps, "residual_row": residual.row},
+            inputs=x.shape[1], x_channel=x.channel, height=x.shape[2], width=x.shape[3], top=self.window.top,
+            left=self.window.left, lanes_are_items=int(self.draft.mode == "lanes"), block=choice.blocks,
+            weight=winograd_table(self.weight, choice.tile[0]), bias=self.bias,
+        )  # fmt: skip
+
+    def _sparse_row(self, choice: Choice, item: int) -> None:
+        taps = taps_of_pixel(self.window, self._layout(self.x))
+        start, offset, value = sparse_table(self.weight, taps, self.window.groups, 1, zeros=self.zeros)
+        wide = bool(len(offset)) and int(offset.max()) > np.iinfo(np.uint16).max
+        self.draft.call(
+            "sparse_row", self.number, self.y, self._reads(),
+            x=self._at(self.x, item), y=self._at(self.y, item), channels=len(self.bias), start=start,
+            offset=offset if wide else offset.astype(np.uint16), wide=int(wide), value=value, bias=self.bias,
+            **self._ending(item),
+        )  # fmt: skip
+
+    def _dense_row(self, choice: Choice, item: int) -> None:
+        seen = np.flatnonzero(taps_of_pixel(self.window, self._layout(self.x)).seen)
+        weight = np.ascontiguousarray(self.weight.reshape(*self.weight.shape[:2], -1)[:, :, seen[0]])
+        self.draft.call(
+            "dense_row", self.number, self.y, self._reads(),
+            x=self._at(self.x, item), y=self._at(self.y, item), channels=len(self.bias), inputs=weight.shape[1],
+            weight=weight, bias=self.bias, **self._ending(item),
+        )  # fmt: skip

@@ -1,0 +1,156 @@
+"""A program that the native core runs: calls with their memory laid out, for any number of items."""
+
+import ctypes
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from asni.engine.graph import Array
+from asni.engine.program.arena import Lifetime, place
+from asni.engine.program.calls import Call, Draft, Place
+from asni.engine.program.layouts import Machine, Mode
+from asni.engine.program.types import KERNELS, PARAMETERS, Operation, Run, address, core
+
+_CACHE_LINE = 64
+_PAGE = 1024
+"""In floats. Groups whose distance is a multiple of a page compete for the same lines of the first cache."""
+
+
+class Program:
+    """Calls of kernels and the memory that each group of items needs."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.mode: Mode = draft.mode
+        self.machine: Machine = draft.machine
+        self.steps = [call.step for call in draft.calls]
+        offsets, floats = place(_lifetimes(draft))
+        self.group_floats = -(-floats // _PAGE) * _PAGE + _CACHE_LINE // 4
+        self._parameters = [_parameters(call, offsets) for call in draft.calls]
+        self._arrays = [value for call in draft.calls for value in call.fields.values() if isinstance(value, np.ndarray)]
+        self.operations = (Operation * len(draft.calls))(
+            *(
+                Operation(KERNELS.index(call.kernel), ctypes.addressof(parameters))
+                for call, parameters in zip(draft.calls, self._parameters, strict=True)
+            )
+        )
+        scratch = [core().asni_scratch(each.kernel, each.parameters) for each in self.operations]
+        self.scratch_floats = -(-max(scratch, default=0) // 16) * 16
+
+    @property
+    def weight_bytes(self) -> int:
+        """What the tables of weights take."""
+        return sum(array.nbytes for array in self._arrays)
+
+    def groups(self, items: int) -> int:
+        """How many groups so many items fill."""
+        return -(-items // (self.machine.lanes if self.mode == "lanes" else 1))
+
+
+class Memory:
+    """The memory and the threads of one call of a program at a time."""
+
+    def __init__(self, program: Program, groups: int, threads: int) -> None:
+        self.program, self.groups = program, groups
+        self.process = os.getpid()
+        self._arena = _zeros(groups * program.group_floats)
+        self._scratch = _zeros(threads * program.scratch_floats)
+        self._nonfinite = np.zeros(1, np.int64)
+        self._team = core().asni_team_new(threads)
+        if not self._team:
+            raise MemoryError("no memory for the threads of the engine")
+
+    def __del__(self) -> None:
+        # The threads of a team do not survive a fork, and cannot be waited for in the child.
+        if getattr(self, "_team", None) and self.process == os.getpid():
+            core().asni_team_delete(self._team)
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> bool:
+        """Fill the outputs; False if a result or an input is NaN or infinite, so that zeros would have counted."""
+        run, _kept = self._run(inputs, outputs, items)
+        operations = self.program.operations
+        core().asni_execute(self._team, operations, len(operations), ctypes.byref(run))
+        return not self._nonfinite[0]
+
+    def time(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int, seconds: Array) -> None:
+        """Run once on this thread, and lower seconds[i] to what operation i took."""
+        run, _kept = self._run(inputs, outputs, items)
+        operations = self.program.operations
+        core().asni_time(operations, len(operations), ctypes.byref(run), address(seconds))
+
+    def _run(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> tuple[Run, Any]:
+        self._nonfinite[0] = 0
+        pointers = [(ctypes.c_void_p * len(arrays))(*map(address, arrays)) for arrays in (inputs, outputs)]
+        return Run(
+            arena=address(self._arena),
+            group_stride=self.program.group_floats,
+            groups=self.program.groups(items),
+            items=items,
+            inputs=ctypes.addressof(pointers[0]),
+            outputs=ctypes.addressof(pointers[1]),
+            scratch=address(self._scratch),
+            scratch_stride=self.program.scratch_floats,
+            nonfinite=address(self._nonfinite),
+        ), pointers
+
+
+@dataclass
+class Pool:
+    """Memories that calls borrow, so that several threads may call one engine."""
+
+    program: Program
+    threads: int
+
+    def __post_init__(self) -> None:
+        self._free: list[Memory] = []
+        self._lock = Lock()
+
+    def borrow(self, groups: int) -> Memory:
+        """A memory for at least so many groups."""
+        with self._lock:
+            self._free = [each for each in self._free if each.process == os.getpid() and each.groups >= groups]
+            memory = self._free.pop() if self._free else None
+        return memory or Memory(self.program, groups, self.threads)
+
+    def give_back(self, memory: Memory) -> None:
+        """Let the next call have it."""
+        with self._lock:
+            self._free.append(memory)
+
+
+def _lifetimes(draft: Draft) -> list[Lifetime]:
+    spans: dict[str, tuple[int, int]] = {}
+    for index, call in enumerate(draft.calls):
+        for name in (*call.reads, call.writes):
+            if name in draft.layouts:
+                spans[name] = (spans.get(name, (index, index))[0], index)
+    slack = draft.machine.lanes
+    return [
+        Lifetime(name, draft.layouts[name].floats + slack, begin, end, draft.geometry(name))
+        for name, (begin, end) in spans.items()
+    ]
+
+
+def _parameters(call: Call, offsets: dict[str, int]) -> ctypes.Structure:
+    structure = PARAMETERS[call.kernel]
+    kinds = dict(structure._fields_)  # type: ignore[arg-type]
+    parameters = structure()
+    for name, value in call.fields.items():
+        if isinstance(value, Place):
+            value = offsets[value.value] + value.more
+        elif isinstance(value, list):
+            value = kinds[name](*value)
+        elif value is None or isinstance(value, np.ndarray):
+            value = address(value)
+        setattr(parameters, name, value)
+    return parameters
+
+
+def _zeros(floats: int) -> Array:
+    """Zeros that start at a cache line."""
+    raw = np.zeros(floats + _CACHE_LINE // 4, np.float32)
+    skip = -raw.ctypes.data % _CACHE_LINE // 4
+    return raw[skip : skip + floats]

@@ -1,0 +1,132 @@
+"""The structures of native/ as Python sees them: the same fields in the same order, 8 bytes each."""
+
+
+from ctypes import POINTER, Structure, c_double, c_int64, c_void_p
+from typing import Any
+
+from asni.engine.native import library
+
+KERNELS = (
+    "input", "output", "shift", "copy", "sparse", "dense", "winograd", "sparse_row", "dense_row", "pool", "unary",
+    "binary", "softmax", "layer_norm", "mean", "matmul", "constant",
+)  # fmt: skip
+"""In the order of native/operation.h."""
+UNARY = (
+    "relu", "clip", "leaky_relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "hard_swish", "hard_sigmoid", "erf",
+    "exp", "sqrt", "abs", "neg",
+)  # fmt: skip
+BINARY = ("add", "sub", "mul", "div", "pow", "max", "min")
+FUSED = ("none", "relu", "clip", "leaky_relu")
+"""The activations that a layer applies before it stores its sums, in the order of native/epilogue.h."""
+
+DIMENSIONS = 6
+_Sizes = c_int64 * DIMENSIONS
+_Batch = c_int64 * 3
+
+
+class Operation(Structure):
+    _fields_ = (("kernel", c_int64), ("parameters", c_void_p))
+
+
+class Run(Structure):
+    _fields_ = (
+        ("arena", c_void_p),
+        *((name, c_int64) for name in ("group_stride", "groups", "items")),
+        *((name, c_void_p) for name in ("inputs", "outputs", "scratch")),
+        *((name, c_int64) for name in ("scratch_stride", "part", "parts")),
+        ("nonfinite", c_void_p),
+    )
+
+
+def _structure(name: str, *fields: str) -> type[Structure]:
+    """A structure of integers, but for fields that say otherwise: *pointer, ~double, [sizes], (batch)."""
+    kinds = {"*": c_void_p, "~": c_double, "[": _Sizes, "(": _Batch}
+    found = [(field.strip("*~[]()"), kinds.get(field[0], c_int64)) for field in fields]
+    return type(name, (Structure,), {"_fields_": tuple(found)})
+
+
+_ACTIVATION = ("activation", "~low", "~high")
+_POSITIONS = (
+    "x", "y", "residual", "rows", "columns", "x_row", "x_column", "y_row", "y_channel", "residual_row",
+    "residual_channel", "channels", *_ACTIVATION,
+)  # fmt: skip
+
+PARAMETERS: dict[str, type[Structure]] = {
+    "input": _structure("Input", "index", "y", "channels", "rows", "columns", "y_channel", "y_row", "element"),
+    "output": _structure("Output", "index", "x", "channels", "rows", "columns", "x_channel", "x_row", "element"),
+    "shift": _structure(
+        "Shift", "x", "y", "planes", "*plane", "rows", "columns", "row_step", "column_step", "x_row", "height", "width",
+        "y_plane",
+    ),
+    "copy": _structure("Copy", "x", "y", "[size]", "[x_stride]", "[y_stride]", "element"),
+    "sparse": _structure(
+        "Sparse", *_POSITIONS, "blocks", "*start", "*offset", "*value", "*bias", "vector", "tile_groups", "tile_rows",
+        "tile_columns",
+    ),
+    "dense": _structure(
+        "Dense", *_POSITIONS, "convolution_groups", "inputs", "block", "*offset", "*weight", "*bias", "tile_channels",
+        "tile_groups", "tile_rows", "tile_columns",
+    ),
+    "winograd": _structure(
+        "Winograd", *_POSITIONS, "inputs", "x_channel", "height", "width", "top", "left", "lanes_are_items", "block",
+        "*weight", "*bias",
+    ),
+    "sparse_row": _structure(
+        "SparseRow", "x", "y", "residual", "channels", "*start", "*offset", "wide", "*value", "*bias", *_ACTIVATION
+    ),
+    "dense_row": _structure("DenseRow", "x", "y", "residual", "channels", "inputs", "*weight", "*bias", *_ACTIVATION),
+    "pool": _structure(
+        "Pool", "x", "y", "channels", "rows", "columns", "x_channel", "x_row", "y_channel", "y_row", "average",
+        "*row_window", "*column_window", "row_step", "column_step", "width", "*scale", "element",
+    ),
+    "unary": _structure(
+        "Unary", "x", "y", "planes", "rows", "floats", "x_plane", "x_row", "y_plane", "y_row", "function", "~low",
+        "~high",
+    ),
+    "binary": _structure(
+        "Binary", "a", "b", "y", "*a_constant", "*b_constant", "[size]", "[a_stride]", "[b_stride]", "[y_stride]",
+        "function", "element",
+    ),
+    "softmax": _structure("Softmax", "x", "y", "outer", "count", "floats"),
+    "layer_norm": _structure("LayerNorm", "x", "y", "rows", "count", "*weight", "*bias", "~epsilon", "element"),
+    "mean": _structure(
+        "Mean", "x", "y", "[size]", "[x_stride]", "[y_stride]", "[reduced]", "[reduced_stride]", "~scale", "element"
+    ),
+    "matmul": _structure(
+        "Matmul", "a", "b", "y", "(batch)", "(a_batch)", "(b_batch)", "(y_batch)", "rows", "inner", "columns", "element"
+    ),
+    "constant": _structure("Constant", "y", "count", "*value", "element"),
+}  # fmt: skip
+
+
+def core() -> Any:
+    """The native core with the functions that run programs declared; only where `library()` is not None."""
+    found = library()
+    assert found is not None
+    found.asni_tile.argtypes = [c_int64, c_int64, POINTER(c_int64)]
+    found.asni_tile.restype = c_int64
+    found.asni_scratch.argtypes = [c_int64, c_void_p]
+    found.asni_scratch.restype = c_int64
+    found.asni_team_new.argtypes = [c_int64]
+    found.asni_team_new.restype = c_void_p
+    found.asni_team_delete.argtypes = [c_void_p]
+    found.asni_execute.argtypes = [c_void_p, c_void_p, c_int64, c_void_p]
+    found.asni_execute.restype = None
+    found.asni_time.argtypes = [c_void_p, c_int64, c_void_p, c_void_p]
+    found.asni_time.restype = None
+    return found
+
+
+def tiles(kernel: str) -> list[tuple[int, int, int, int, int]]:
+    """The tiles that a kernel was compiled for. sparse: vector, groups, rows, columns, stride. dense: channels first."""
+    found, to = [], (c_int64 * 5)()
+    while core().asni_tile(KERNELS.index(kernel), len(found), to):
+        found.append((to[0], to[1], to[2], to[3], to[4]))
+    return found
+
+
+def address(array: Any) -> int:
+    """The address of a NumPy array's memory; whoever passes it on keeps the array."""
+    return int(array.ctypes.data) if array is not None else 0
+
+
