@@ -13,6 +13,7 @@ SLICES = {
     "unfinished": (20, {"the same numbers", "named"}),
     "finished": (60, {"the same numbers", "named"}),
     "readers": (210, {"read", "refused"}),
+    "graphs": (300, {"run", "refused"}),
 }
 
 

@@ -1,4 +1,5 @@
 from . import figures as figures
+from .engine.packing import pack as pack
 from .errors import AsniError as AsniError
 from .errors import PackError as PackError
 from .errors import SparsityWarning as SparsityWarning
@@ -12,7 +13,6 @@ from .methods.rigl import SET as SET
 from .methods.rigl import RigL as RigL
 from .methods.soft_threshold import STR as STR
 from .packing import load as load
-from .packing import pack as pack
 from .pruning import schedules as schedules
 from .pruning.gradual import GradualMagnitude as GradualMagnitude
 from .pruning.hold import Hold as Hold

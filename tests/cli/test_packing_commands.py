@@ -8,8 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from asni.engine.interpreter import run
+from asni.engine.reading import read_steps
 from asni.methods import METHODS
-from asni.packing import pack
+from asni.packing import pack, rebuild
 from asni.packing.dtypes import Tensor
 from asni.packing.writing import write
 from asni.recipes import load
@@ -58,6 +60,32 @@ def test_inspect_shows_layers_parts_and_where_it_came_from(command: Command, run
     ]
     shown = command("inspect", packed).out
     assert all(word in shown for word in ("linear1.weight", "recipe: name digits-fc", "schedule: sparsity 0.95"))
+
+
+def test_a_run_is_packed_with_its_graph_and_gives_what_its_network_gives(
+    command: Command, runs: Path, tmp_path: Path
+) -> None:
+    packed = str(tmp_path / "net.asni")
+    assert "graph: 6 nodes, from " in command("pack", str(runs / "asni-1"), "-o", packed, "--graph").out
+    facts = json.loads(command("inspect", packed, "--json").out)
+    ((name, shape),) = facts["graph"]["inputs"].items()
+    assert shape[1:] == [1, 8, 8]
+    assert f"graph: 6 nodes, from {name} (any x 1 x 8 x 8) to " in command("inspect", packed).out
+    x = torch.randn(7, 1, 8, 8)
+    (found,) = run(read_steps(packed), [x.numpy()])
+    torch.testing.assert_close(torch.from_numpy(found), rebuild(packed).eval()(x).detach())
+    command("unpack", packed, "-o", str(tmp_path / "net.safetensors"))
+    assert load_file(tmp_path / "net.safetensors").keys() == load_file(runs / "asni-1" / "weights.safetensors").keys()
+
+
+def test_a_graph_that_cannot_be_packed_is_refused(command: Command, runs: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "net.asni"
+    save_file({"weight": torch.eye(3)}, tmp_path / "net.safetensors")
+    unknown = command("pack", str(tmp_path / "net.safetensors"), "-o", str(packed), "--graph")
+    assert (unknown.status, "net.safetensors does not describe its network" in unknown.err) == (1, True)
+    amenable = command("pack", str(runs / "asni-1"), "-o", str(packed), "--graph", "--mode", "amenable")
+    assert (amenable.status, "amenable file holds what a network is trained from" in amenable.err) == (2, True)
+    assert not packed.exists()
 
 
 def test_training_from_a_packed_file_needs_no_recipe(command: Command, runs: Path, tmp_path: Path) -> None:

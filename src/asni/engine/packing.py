@@ -85,5 +85,7 @@ def _graph(source: object, found: Source, example: "Example", trust_code: bool, 
     model = build_described(
         found.network, trust_code=trust_code, source=str(source) if isinstance(source, str | Path) else "a state_dict"
     )
-    model.load_state_dict(to_torch(found.tensors))
+    # The weights of a run are mapped into memory and cannot be written to, which torch warns of.
+    own = {name: replace(tensor, array=tensor.array.copy()) for name, tensor in found.tensors.items()}
+    model.load_state_dict(to_torch(own))
     return graph_of_module(model.eval(), zeros(2, *found.network["shape"]))

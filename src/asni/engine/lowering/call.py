@@ -109,6 +109,7 @@ class Call:
     def weights(self, index: int) -> Array:
         """Constant weights in float32: finite, because zeros among them may be skipped and the rest reordered."""
         array = self.floats(self.constant(index))
+        self.require(array.size > 0, f"{shown(self.node.inputs[index])} is empty")
         self.require(bool(np.isfinite(array).all()), f"{shown(self.node.inputs[index])} has NaN or infinite values")
         return array
 
