@@ -101,3 +101,5 @@ ASNI_EXPORT void asni_execute(void *team, const asni_operation *operations, int6
 ASNI_EXPORT void asni_time(const asni_operation *operations, int64_t count, const asni_run *run, double *seconds) {
     time_operations(*kernels(), operations, count, *run, seconds);
 }
+
+ASNI_EXPORT double asni_peak(void) { return peak(*kernels()); }

@@ -4,6 +4,7 @@
 
 #include "dense.h"
 #include "layout.h"
+#include "peak.h"
 #include "pointwise.h"
 #include "pooling.h"
 #include "reductions.h"
@@ -51,5 +52,5 @@ static int64_t tile(int64_t kernel, int64_t index, int64_t *to) {
 
 extern "C" const asni_kernels ASNI_JOIN(asni_kernels_, ASNI_ISA_NAME) = {
     ASNI_TEXT(ASNI_ISA_NAME), ASNI_NAMESPACE::LANES, ASNI_NAMESPACE::KERNELS, ASNI_NAMESPACE::scratch,
-    ASNI_NAMESPACE::tile,
+    ASNI_NAMESPACE::tile, ASNI_NAMESPACE::multiply_only,
 };

@@ -33,6 +33,7 @@ struct asni_kernels {
     const asni_kernel *kernels;                                    // [ASNI_KERNEL_COUNT]
     int64_t (*scratch)(int64_t kernel, const void *parameters);
     int64_t (*tile)(int64_t kernel, int64_t index, int64_t *to);
+    int64_t (*multiply_only)(int64_t rounds);
 };
 
 }

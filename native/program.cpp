@@ -1,7 +1,14 @@
 #include "program.h"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
+
+// Of this thread alone, so that another program on the same core does not change the choice of a kernel.
+static double processor_seconds() {
+    timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
 
 void execute(const asni_kernels &kernels, Team &team, const asni_operation *operations, int64_t count,
              const asni_run &run) {
@@ -13,7 +20,7 @@ void execute(const asni_kernels &kernels, Team &team, const asni_operation *oper
         mine.scratch = run.scratch + part * run.scratch_stride;
         for (int64_t i = 0; i < count; i++) {
             kernels.kernels[operations[i].kernel](operations[i].parameters, &mine);
-            barrier.wait();
+            if (mine.parts > 1) barrier.wait();
         }
     });
 }
@@ -24,9 +31,18 @@ void time_operations(const asni_kernels &kernels, const asni_operation *operatio
     mine.part = 0;
     mine.parts = 1;
     for (int64_t i = 0; i < count; i++) {
-        const auto begin = std::chrono::steady_clock::now();
+        const double begin = processor_seconds();
         kernels.kernels[operations[i].kernel](operations[i].parameters, &mine);
-        const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-        seconds[i] = std::min(seconds[i], taken.count());
+        seconds[i] = std::min(seconds[i], processor_seconds() - begin);
     }
+}
+
+double peak(const asni_kernels &kernels) {
+    double best = 0;
+    for (int turn = 0; turn < 20; turn++) {
+        const double begin = processor_seconds();
+        const double done = (double)kernels.multiply_only(20000);
+        best = std::max(best, done / (processor_seconds() - begin));
+    }
+    return best;
 }

@@ -9,3 +9,6 @@ void execute(const asni_kernels &kernels, Team &team, const asni_operation *oper
 // Runs the program on this thread; seconds[i] becomes the shortest time seen of operation i.
 void time_operations(const asni_kernels &kernels, const asni_operation *operations, int64_t count, const asni_run &run,
                      double *seconds);
+
+// Multiplications per second that one core does at best.
+double peak(const asni_kernels &kernels);

@@ -52,6 +52,7 @@ Team::~Team() {
 }
 
 void Team::run(const std::function<void(int64_t)> &given) {
+    if (workers.empty()) return given(0);
     {
         std::lock_guard<std::mutex> lock(mutex);
         work = &given;
