@@ -59,6 +59,7 @@ def run_step(step: Step, inputs: Sequence[Array], shape: Shape) -> Array:
 
 
 def count_items(steps: Steps, arrays: Sequence[Array]) -> int:
+    """How many items a batch has, after all its shapes are checked."""
     if len(arrays) != len(steps.inputs):
         raise EngineError(f"the network has {len(steps.inputs)} inputs, and {len(arrays)} are given")
     counts = set()

@@ -40,8 +40,6 @@ def find_gated(editor: Editor, step: Step) -> bool:
 
 def find_gelu(editor: Editor, step: Step) -> bool:
     """0.5 * x * (1 + erf(x / sqrt(2))) is GELU, in whichever order it is multiplied."""
-    if not _is_binary(step, "mul"):
-        return False
     factors, scale = _factors(editor, step, DEEPEST)
     if len(factors) != 2 or not isclose(scale, 0.5, rel_tol=CLOSE):
         return False

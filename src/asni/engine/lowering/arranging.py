@@ -161,10 +161,10 @@ def _slice(call: Call) -> Operand:
     x, starts, ends = call.operand(0), call.listed("starts", 1), call.listed("ends", 2)
     if starts is None or ends is None:
         raise call.error("it has no starts or no ends")
-    for index in (1, 2, 4):
-        if call.has(index) and any(map(is_batch, call.constant(index).tolist())) and not call.is_given(index):
-            raise call.error("where it cuts depends on the batch size")
     asked, steps = call.listed("axes", 3), call.listed("steps", 4)
+    for index, numbers in ((1, starts), (2, ends), (4, steps or [])):
+        if call.has(index) and any(map(is_batch, numbers)) and not call.is_given(index):
+            raise call.error("where it cuts depends on the batch size")
     axes = call.axes(list(range(len(starts))) if asked is None else asked, len(x.shape))
     steps = [1] * len(starts) if steps is None else steps
     call.require(len(starts) == len(ends) == len(axes) == len(steps), "starts, ends, axes and steps differ in length")
