@@ -7,7 +7,7 @@ from asni.engine.interpreter import MOST_COLUMNS
 from asni.engine.steps import Shape, Step, Steps
 
 _BYTES = 4
-_TEMPORARIES = 32
+_TEMPORARIES = 48
 """Bytes that a formula takes for each element on its way, in double precision."""
 
 
