@@ -33,22 +33,36 @@ struct Variant {
     bool (*supported)();
 };
 
+#if defined(__x86_64__)
+// Feature by feature: Clang does not know the names of the levels.
+bool has_v2() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"); }
+bool has_v3() {
+    return has_v2() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+}
+bool has_v4() {
+    return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+[[maybe_unused]] bool always() { return true; }
+
 // From the best to the oldest.
 const Variant VARIANTS[] = {
 #ifdef ASNI_HAVE_V4
-    {&asni_kernels_x86_64_v4, [] { return (bool)__builtin_cpu_supports("x86-64-v4"); }},
+    {&asni_kernels_x86_64_v4, has_v4},
 #endif
 #ifdef ASNI_HAVE_V3
-    {&asni_kernels_x86_64_v3, [] { return (bool)__builtin_cpu_supports("x86-64-v3"); }},
+    {&asni_kernels_x86_64_v3, has_v3},
 #endif
 #ifdef ASNI_HAVE_V2
-    {&asni_kernels_x86_64_v2, [] { return (bool)__builtin_cpu_supports("x86-64-v2"); }},
+    {&asni_kernels_x86_64_v2, has_v2},
 #endif
 #ifdef ASNI_HAVE_NEON
-    {&asni_kernels_neon, [] { return true; }},
+    {&asni_kernels_neon, always},
 #endif
 #ifdef ASNI_HAVE_GENERIC
-    {&asni_kernels_generic, [] { return true; }},
+    {&asni_kernels_generic, always},
 #endif
 };
 
