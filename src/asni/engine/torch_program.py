@@ -65,7 +65,7 @@ def _quiet() -> Iterator[None]:
 
 def shapes_and_calls(module: nn.Module, inputs: Sequence[Tensor]) -> tuple[list[tuple[int, ...]], list[str]]:
     """Run the module; return the shapes of its outputs, and the functions of torch that it called on the way."""
-    with _Calls() as calls:
+    with _quiet(), _Calls() as calls:
         outputs = module(*inputs)
     return [tuple(each.shape) for each in pytree.tree_leaves(outputs)], calls.names
 

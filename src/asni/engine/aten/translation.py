@@ -209,12 +209,15 @@ def _numbers(given: Any) -> Any:
 
 
 def _number(given: Any) -> Any:
-    """A multiple of the batch size as a multiple of `BATCH`; anything else is as it is."""
+    """A multiple of the batch size as a multiple of `BATCH`; anything else is as it is.
+
+    torch names sizes of inputs s0, s1, ..., and what it finds in tensors otherwise.
+    """
     if not isinstance(given, _SYMBOLIC):
         return given
     expression = given.node.expr
     symbols = expression.free_symbols
-    if any(str(symbol).startswith("u") for symbol in symbols):
+    if not all(str(symbol).startswith("s") for symbol in symbols):
         raise UnsupportedError("it takes a number that depends on the values of tensors")
     if len(symbols) != 1 or not isinstance(given, torch.SymInt):
         raise FixedBatchError
