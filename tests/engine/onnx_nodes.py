@@ -14,11 +14,13 @@ import numpy as np
 from onnx import ModelProto, numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 
+from asni.engine.engine import Engine
 from asni.engine.from_onnx import graph_of_model
 from asni.engine.fusing import fuse
 from asni.engine.graph import Array
 from asni.engine.interpreter import run
 from asni.engine.lowering import lower
+from asni.engine.native import library
 from asni.engine.steps import Steps
 from asni.errors import EngineError
 
@@ -47,7 +49,12 @@ def runner(name: str) -> Runner | None:
     """What runs the steps: NumPy, or the native core if it is there."""
     if name == "numpy":
         return run
-    return None
+    return _run_natively if library() is not None else None
+
+
+def _run_natively(steps: Steps, inputs: Sequence[Array]) -> Sequence[Array]:
+    results: Any = Engine(steps)(*inputs)
+    return results if isinstance(results, tuple) else (results,)
 
 
 @dataclass(frozen=True)
