@@ -16,6 +16,7 @@ QUESTIONS = (
     "methods",
     "packing",
     "figures",
+    "c_export",
 )
 
 

@@ -14,6 +14,8 @@ from torch import nn
 import asni
 from asni.engine.packing import pack
 from tests.cli.calling import Command
+from tests.documentation.blocks import REPOSITORY, blocks
+from tests.engine.c_programs import NATIVE, build, run
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +103,12 @@ def test_wrong_requests_are_refused_before_anything_is_written(command: Command,
         assert answer.err.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "my_net.h"]
     assert (tmp_path / "file").read_text() == (tmp_path / "my_net.h").read_text() == "precious"
+
+
+def test_the_program_on_the_page_runs(command: Command, tmp_path: Path) -> None:
+    (program,) = (block.text for block in blocks(REPOSITORY / "docs" / "deploy.md") if block.language == "c")
+    pack(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), tmp_path / "net.asni", example=torch.zeros(2, 1, 8, 8))
+    assert command("export", str(tmp_path / "net.asni"), "--to", "c", "-o", str(tmp_path)).status == 0
+    (tmp_path / "main.c").write_text(program)
+    build(NATIVE, [tmp_path / "main.c", tmp_path / "net.c"], tmp_path / "program")
+    assert run(NATIVE, tmp_path / "program").stdout[:6] == b"class "

@@ -44,7 +44,7 @@ optimizer = torch.optim.Adam(model.parameters())
 loader = DataLoader(TensorDataset(torch.randn(64, 20), torch.randint(10, (64,))), batch_size=8)
 """
 EXCERPTS = ("README.md", "distributed.md", "how-it-works.md", "index.md")
-NEEDS_MORE = re.compile(r"--(open|serve|executor|devices|precision|seeds)|mnist|cifar|imagenet")
+NEEDS_MORE = re.compile(r"--(open|serve|executor|devices|precision [bf]|seeds)|mnist|cifar|imagenet")
 """Commands that need a screen, a cluster, several devices, minutes or a download."""
 
 RECIPE = {
