@@ -17,6 +17,7 @@ QUESTIONS = (
     "packing",
     "figures",
     "c_export",
+    "engine",
 )
 
 

@@ -10,7 +10,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -62,18 +62,15 @@ def multiples(rows: dict[str, Row]) -> dict[str, float]:
     }
 
 
-def _questions(networks: Sequence[str], seconds: float) -> list[tuple[str, Callable[[], Row]]]:
+def _questions(networks: Sequence[str], seconds: float) -> Iterator[tuple[str, Callable[[], Row]]]:
     """What can be measured, by its key; a network is built when its turn comes."""
-    questions = []
     for name in networks:
         for mask in MASKS:
             network = masked(name, mask)
             if network is None:
                 continue
             for batch in BATCHES[:1] if name in LARGE else BATCHES:
-                measure = _measurement(network, batch, seconds)
-                questions.append((f"{name}, {mask}, batch {batch}", measure))
-    return questions
+                yield f"{name}, {mask}, batch {batch}", _measurement(network, batch, seconds)
 
 
 def _measurement(network: Masked, batch: int, seconds: float) -> Callable[[], Row]:
@@ -90,6 +87,7 @@ def _row(network: Masked, path: Path, batch: int, seconds: float) -> Row:
     x = np.random.default_rng(0).standard_normal((batch, *network.shape), np.float32)
     checked = np.unique(np.linspace(0, batch - 1, CHECKED).astype(int))
     reference = _in_float64(network.module, x[checked])
+    compiled = _compiled(path, x)
     runtimes: dict[str, Row] = {}
     calls: dict[str, Callable[[], object]] = {}
     for name, prepare in _contestants(path, x):
@@ -108,27 +106,33 @@ def _row(network: Masked, path: Path, batch: int, seconds: float) -> Row:
         "processor": processor(),
         "instruction_set": choice().isa,
         "versions": {each.name: each.version for each in available()},
-        **_compiled(path, x),
+        **compiled,
         "runtimes": runtimes,
     }
 
 
+def _compiled(path: Path, x: Array) -> Row:
+    """How long compiling takes when nothing is known of the network yet, and what it decides for each layer."""
+    started = time.perf_counter()
+    engine = compile(path, example=x, threads=1)
+    return {"compile_seconds": time.perf_counter() - started, "plan": [asdict(layer) for layer in engine.plan]}
+
+
 def _contestants(path: Path, x: Array) -> list[tuple[str, Callable[[], Prepared]]]:
     def other(each: Opponent) -> Callable[[], Prepared]:
+        each.load()
         return lambda: each.prepare(path, x, 1)
 
     def ours(threads: int) -> Callable[[], Prepared]:
-        return lambda: Prepared(compile(path, example=x, threads=threads), path.stat().st_size)
+        return lambda: _ours(path, x, threads)
 
     found = [(OURS, ours(1)), *((each.name, other(each)) for each in available())]
     return [*found, (OURS_ON_TWO, ours(2))] if len(x) > 1 else found
 
 
-def _compiled(path: Path, x: Array) -> Row:
-    """How long compiling takes, and what it decides for each layer."""
-    started = time.perf_counter()
-    engine = compile(path, example=x, threads=1)
-    return {"compile_seconds": time.perf_counter() - started, "plan": [asdict(layer) for layer in engine.plan]}
+def _ours(path: Path, x: Array, threads: int) -> Prepared:
+    engine = compile(path, example=x, threads=threads)
+    return Prepared(lambda x: np.asarray(engine(x)), path.stat().st_size)
 
 
 def _call(prepared: Prepared, x: Array) -> Callable[[], object]:
@@ -150,9 +154,8 @@ def main() -> None:
     if not arguments.quick:
         found = run()
     else:
-        questions = _questions(arguments.networks or tuple(RECIPES), QUICK_SECONDS)
         found = {}
-        for key, measure in questions:
+        for key, measure in _questions(arguments.networks or tuple(RECIPES), QUICK_SECONDS):
             print(f"{key} ...", file=sys.stderr)
             found |= multiples({key: measure()})
     for name, number in found.items():

@@ -44,6 +44,16 @@ SPEEDS = (
     Column("asni", "asni is", str),
 )
 
+PLAN = (
+    Column("name", "layer", str, is_name=True),
+    Column("kind", "kind", str, is_name=True, expendable=2),
+    Column("density", "density %", percent, expendable=1),
+    Column("kernel", "kernel", str, is_name=True),
+    Column("milliseconds", "ms an item", _digits),
+    Column("gmacs", "GMAC/s", _digits, expendable=3),
+    Column("peak", "% of peak", percent),
+)
+
 
 def _numbers(option: str, text: str, most: int) -> list[int]:
     """
@@ -139,12 +149,3 @@ def _verdict(rows: "Sequence[Row]") -> str:
 def _print_plan(title: str, plan: "Sequence[Mapping[str, Any]]") -> None:
     if plan:
         print_table(Table(plan, PLAN), {0: f"plan for {title}"})
-
-
-PLAN = (
-    Column("name", "layer", str, is_name=True),
-    Column("density", "density %", percent),
-    Column("kernel", "kernel", str, is_name=True),
-    Column("milliseconds", "ms", _digits),
-    Column("gmacs", "GMAC/s", _digits),
-)

@@ -242,8 +242,8 @@ def _ours(file: Path, example: Array, threads: int, plan: list[Mapping[str, Any]
     from asni.engine.engine import compile
 
     engine = compile(file, example=example, threads=threads)
-    plan += [asdict(layer) for layer in engine.plan]
-    return Prepared(engine, file.stat().st_size)
+    plan += map(asdict, engine.plan)
+    return Prepared(lambda x: np.asarray(engine(x)), file.stat().st_size)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -65,7 +65,8 @@ def chosen(names: Iterable[str]) -> list[Opponent]:
             raise unknown("runtime", name, OPPONENTS)
         found |= same
     if missing := [name for name, each in found.items() if each.version is None]:
-        raise UsageError(f"{' and '.join(missing)} not installed. Run: pip install 'asni[bench]'")
+        verb = "are" if len(missing) > 1 else "is"
+        raise UsageError(f"{' and '.join(missing)} {verb} not installed. Run: pip install 'asni[bench]'")
     return list(found.values())
 
 
@@ -215,7 +216,7 @@ def _quiet() -> Iterator[None]:
         os.close(nowhere)
 
 
-OPPONENTS: Mapping[str, Opponent] = {
+OPPONENTS: dict[str, Opponent] = {
     "torch": Opponent("torch", "torch", "asni.engine.torch_steps", _torch),
     "onnxruntime": Opponent("onnxruntime", "onnxruntime", "onnxruntime", _onnxruntime),
     "openvino": Opponent("openvino", "openvino", "openvino", _openvino),

@@ -1,4 +1,8 @@
-"""The steps of a network as eager operators of torch: torch as a runtime to compare with."""
+"""The steps of a network as eager operators of torch: torch as a runtime to compare with.
+
+Steps have the shapes of one item, in which the batch may stand anywhere: every value here has one more dimension, the
+first, for the items.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,15 +40,15 @@ class TorchSteps:
         ]
 
     def __call__(self, x: Tensor) -> Tensor:
-        batch = 1 if self._steps.fixed_batch else len(x)
-        values = {self._steps.inputs[0]: self._laid_out(x)}
+        items = 1 if self._steps.fixed_batch else len(x)
+        name = self._steps.inputs[0]
+        values = {name: self._laid_out(x).reshape(items, *self._steps.shapes[name])}
         for step, constants, released in zip(self._steps.steps, self._constants, self._released, strict=True):
-            shape = self._steps.shapes[step.output]
-            whole = (batch * shape[0], *shape[1:]) if shape else shape
-            values[step.output] = _KINDS[step.kind](step, [values[name] for name in step.inputs], constants, whole)
+            shape = (items, *self._steps.shapes[step.output])
+            values[step.output] = _KINDS[step.kind](step, [values[name] for name in step.inputs], constants, shape)
             for name in released:
                 del values[name]
-        return values[self._steps.outputs[0]].contiguous()
+        return values[self._steps.outputs[0]].flatten(0, 1).contiguous()
 
     def _laid_out(self, value: Tensor) -> Tensor:
         return value.contiguous(memory_format=self._format) if value.ndim == 4 else value
@@ -55,7 +59,7 @@ Constants = Mapping[str, Tensor]
 
 def _conv(step: Step, inputs: list[Tensor], constants: Constants, shape: Shape) -> Tensor:
     settings = step.settings
-    x, padding = _padded(inputs[0], settings["pads"], 0.0)
+    x, padding = _padded(inputs[0].flatten(0, 1), settings["pads"], 0.0)
     y = functional.conv2d(
         x,
         constants["weight"],
@@ -65,11 +69,18 @@ def _conv(step: Step, inputs: list[Tensor], constants: Constants, shape: Shape) 
         settings["dilation"],
         settings["groups"],
     )
-    return _finished(step, y, inputs[1:])
+    return _finished(step, _by_item(y, shape), inputs[1:])
 
 
 def _linear(step: Step, inputs: list[Tensor], constants: Constants, shape: Shape) -> Tensor:
-    return _finished(step, functional.linear(inputs[0], constants["weight"], constants["bias"]), inputs[1:])
+    rows = inputs[0].reshape(-1, inputs[0].shape[-1])
+    y = functional.linear(rows, constants["weight"], constants["bias"])
+    return _finished(step, y.reshape(shape), inputs[1:])
+
+
+def _by_item(images: Tensor, shape: Shape) -> Tensor:
+    by_item: Tensor = images.unflatten(0, shape[:2])
+    return by_item
 
 
 def _finished(step: Step, y: Tensor, residuals: list[Tensor]) -> Tensor:
@@ -88,30 +99,38 @@ def _padded(x: Tensor, pads: tuple[int, ...], value: float) -> tuple[Tensor, tup
 
 
 def _pool(step: Step, inputs: list[Tensor], constants: Constants, shape: Shape) -> Tensor:
-    settings, x = step.settings, inputs[0]
+    settings, x = step.settings, inputs[0].flatten(0, 1)
     if settings["mode"] == "max":
         x, padding = _padded(x, settings["pads"], float("-inf"))
-        return functional.max_pool2d(x, settings["kernel"], settings["stride"], padding, settings["dilation"])
+        y = functional.max_pool2d(x, settings["kernel"], settings["stride"], padding, settings["dilation"])
+        return _by_item(y, shape)
     include = bool(settings["count_include_pad"])
     padded, padding = _padded(x, settings["pads"], 0.0)
     y = functional.avg_pool2d(padded, settings["kernel"], settings["stride"], padding, count_include_pad=include)
     if padded is not x and not include:
         ones, _ = _padded(torch.ones_like(x[:1, :1]), settings["pads"], 0.0)
         y /= functional.avg_pool2d(ones, settings["kernel"], settings["stride"])
-    return y
+    return _by_item(y, shape)
 
 
 def _adaptive_pool(step: Step, inputs: list[Tensor], constants: Constants, shape: Shape) -> Tensor:
-    size = (shape[2], shape[3])
-    if step.settings["mode"] == "max":
-        return functional.adaptive_max_pool2d(inputs[0], size)
-    return functional.adaptive_avg_pool2d(inputs[0], size)
+    pool = functional.adaptive_max_pool2d if step.settings["mode"] == "max" else functional.adaptive_avg_pool2d
+    return _by_item(pool(inputs[0].flatten(0, 1), (shape[3], shape[4])), shape)
 
 
 def _binary(step: Step, inputs: list[Tensor], constants: Constants, shape: Shape) -> Tensor:
     remaining = iter(inputs)
-    a, b = (constants[name] if name in constants else next(remaining) for name in ("a", "b"))
+    a, b = (constants[name] if name in constants else _aligned(next(remaining), shape) for name in ("a", "b"))
     return _BINARY[step.settings["function"]](a, b)
+
+
+def _matmul(step: Step, inputs: list[Tensor], constants: Constants, shape: Shape) -> Tensor:
+    return _aligned(inputs[0], shape) @ _aligned(inputs[1], shape)
+
+
+def _aligned(x: Tensor, shape: Shape) -> Tensor:
+    """With as many dimensions as the result, so that the first is that of the items in both."""
+    return x.reshape(len(x), *[1] * (len(shape) - x.ndim), *x.shape[1:])
 
 
 def _unary(step: Step, inputs: list[Tensor], constants: Constants, shape: Shape) -> Tensor:
@@ -136,9 +155,17 @@ def _activated(x: Tensor, activation: Activation, *, inplace: bool) -> Tensor:
 
 
 def _slice(step: Step, inputs: list[Tensor], constants: Constants, shape: Shape) -> Tensor:
-    axis, start, stride = (step.settings[name] for name in ("axis", "start", "step"))
-    places = torch.arange(shape[axis]) * stride + start
+    axis = step.settings["axis"] + 1
+    places = torch.arange(shape[axis]) * step.settings["step"] + step.settings["start"]
     return inputs[0].index_select(axis, places)
+
+
+def _transpose(step: Step, inputs: list[Tensor], constants: Constants, shape: Shape) -> Tensor:
+    return inputs[0].permute(0, *(axis + 1 for axis in step.settings["permutation"]))
+
+
+def _mean(step: Step, inputs: list[Tensor], constants: Constants, shape: Shape) -> Tensor:
+    return inputs[0].mean([axis + 1 for axis in step.settings["axes"]]).reshape(shape)
 
 
 def _layer_norm(step: Step, inputs: list[Tensor], constants: Constants, shape: Shape) -> Tensor:
@@ -171,18 +198,18 @@ _BINARY: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 _KINDS: Mapping[str, Callable[[Step, list[Tensor], Constants, Any], Tensor]] = {
     "conv": _conv,
     "linear": _linear,
-    "matmul": lambda step, inputs, constants, shape: inputs[0] @ inputs[1],
+    "matmul": _matmul,
     "pool": _pool,
     "adaptive_pool": _adaptive_pool,
     "unary": _unary,
     "binary": _binary,
     "reshape": lambda step, inputs, constants, shape: inputs[0].reshape(shape),
-    "expand": lambda step, inputs, constants, shape: inputs[0].expand(shape),
-    "transpose": lambda step, inputs, constants, shape: inputs[0].permute(step.settings["permutation"]),
-    "concat": lambda step, inputs, constants, shape: torch.cat(inputs, step.settings["axis"]),
+    "expand": lambda step, inputs, constants, shape: _aligned(inputs[0], shape).expand(shape),
+    "transpose": _transpose,
+    "concat": lambda step, inputs, constants, shape: torch.cat(inputs, step.settings["axis"] + 1),
     "slice": _slice,
     "constant": lambda step, inputs, constants, shape: constants["value"].expand(shape),
-    "softmax": lambda step, inputs, constants, shape: inputs[0].softmax(step.settings["axis"]),
+    "softmax": lambda step, inputs, constants, shape: inputs[0].softmax(step.settings["axis"] + 1),
     "layer_norm": _layer_norm,
-    "mean": lambda step, inputs, constants, shape: inputs[0].mean(step.settings["axes"]).reshape(shape),
+    "mean": _mean,
 }
