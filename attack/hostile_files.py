@@ -13,8 +13,10 @@ from asni.packing import pack, unpack
 from asni.packing.dtypes import Array
 from asni.runs import names
 from attack import packed_files
+from attack.small_graphs import originals
 from attack.small_runs import HOME
 from attack.spoiling import NASTY, Spoiler, cut, edit_json, flip_bits, grow, overwrite
+from attack.spoilt_graphs import Draft
 
 Command = tuple[str, ...]
 FILE, FOLDER = "{file}", "{folder}"
@@ -25,6 +27,7 @@ PACK, PACK_RUN = ("pack", FILE, "--out", "made.asni"), ("pack", FOLDER, "--out",
 REPORT = ("report", FOLDER, "--out", "made.html")
 
 MODES = ("exact", "half", "int8", "amenable")
+PACKED = (*MODES, "graph")
 RECIPE = """
 dataset = "digits"
 network = "fc"
@@ -67,12 +70,14 @@ def targets(folder: Path) -> list[Target]:
     }
     for mode in MODES:
         pack(state, folder / f"{mode}.asni", mode)
-        unpack(folder / f"{mode}.asni", folder / f"{mode}.safetensors")
+    Draft.of(originals()[0]).write(folder / "graph.asni")
+    for name in PACKED:
+        unpack(folder / f"{name}.asni", folder / f"{name}.safetensors")
     (folder / "recipe.toml").write_text(RECIPE)
     torch.save({name: torch.from_numpy(array) for name, array in state.items()}, folder / "state.pt")
     bytewise = (flip_bits, cut, grow, overwrite)
     return [
-        *(_packed(folder / f"{mode}.asni") for mode in MODES),
+        *(_packed(folder / f"{name}.asni") for name in PACKED),
         Target(folder / "exact.safetensors", (*bytewise, edit_safetensors, edit_safetensors), (INSPECT, PACK)),
         Target(folder / "state.pt", bytewise, (INSPECT, PACK)),
         Target(folder / "recipe.toml", (edit_toml, edit_toml, edit_toml, flip_bits, cut, overwrite), (PLAN,)),

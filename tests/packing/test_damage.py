@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from asni.errors import PackError
-from asni.packing import inspect, pack, read
+from asni.packing import GraphSection, inspect, pack, read
 from asni.packing.dtypes import Tensor
 from asni.packing.writing import write
 from attack.anatomy import Anatomy
@@ -38,12 +38,17 @@ def originals(folder: Path) -> list[Path]:
     paths = [folder / f"{mode}.asni" for mode in ("exact", "half", "int8", "amenable")]
     for path in paths:
         pack(state, path, mode=path.stem)
-    return paths
+    graph = {"inputs": {"x": [3, 40]}, "outputs": ["y"], "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}]}
+    section = GraphSection(graph, {"shape": Tensor.of(np.array([3, 40])), "levels": Tensor.of(state.pop("levels"))})
+    tensors = {name: Tensor.of(array) for name, array in state.items()}
+    write(folder / "graph.asni", tensors, "int8", {}, {}, section)
+    return [*paths, folder / "graph.asni"]
 
 
 def content(path: Path) -> list[tuple[str, str, tuple[int, ...], bytes]]:
-    tensors = read(path).tensors
-    return [(name, held.dtype.name, held.array.shape, held.bits.tobytes()) for name, held in tensors.items()]
+    packed = read(path)
+    tensors = [*packed.tensors.items(), *(packed.graph.constants.items() if packed.graph else ())]
+    return [(name, held.dtype.name, held.array.shape, held.bits.tobytes()) for name, held in tensors]
 
 
 def test_a_spoilt_file_is_the_original_or_an_error(tmp_path: Path) -> None:

@@ -2,14 +2,19 @@
 
 import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
-from asni.packing import read
+from asni.errors import PackError
+from asni.packing import GraphSection, pack, read
 from asni.packing.dictionary import DICTIONARY
+from asni.packing.writing import write
+from attack.anatomy import Anatomy
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,6 +41,22 @@ def test_a_file_of_version_1_is_still_read(tmp_path: Path) -> None:
     for name, expected in golden_state().items():
         assert arrays[name].dtype == expected.dtype
         assert arrays[name].tobytes() == expected.tobytes()
+
+
+def test_what_version_1_can_hold_is_written_as_version_1_wrote_it(tmp_path: Path) -> None:
+    pack(golden_state(), tmp_path / "new.asni")
+    assert (tmp_path / "new.asni").read_bytes() == bytes.fromhex(GOLDEN)
+
+
+def test_a_reader_of_version_1_is_told_that_a_file_with_a_graph_is_another_version(tmp_path: Path) -> None:
+    graph = {"inputs": {"x": [1]}, "outputs": ["x"], "nodes": []}
+    write(tmp_path / "net.asni", {}, "exact", {}, {}, GraphSection(graph, {}))
+    data = (tmp_path / "net.asni").read_bytes()
+    assert data[5] == 2
+    for version in (1, 3):
+        (tmp_path / "net.asni").write_bytes(replace(Anatomy.of(data), version=version).assembled())
+        with pytest.raises(PackError, match=rf"net\.asni: the file has format version {version}, "):
+            read(tmp_path / "net.asni")
 
 
 def test_the_documented_dictionary_is_the_one_in_use() -> None:

@@ -137,10 +137,12 @@ def _nodes(content: Any, known: set[str]) -> tuple[Node, ...]:
     nodes = []
     for index, item in enumerate(content):
         node = _node(item, f"node {index} of the graph")
-        for name in node.inputs:
-            _require(name in known or not name, f"{_title(node)} reads {shown(name)}, which nothing before it gives")
+        for name in filter(None, node.inputs):
+            if name not in known:
+                raise PackError(f"{_title(node)} reads {shown(name)}, which nothing before it gives")
         for name in filter(None, node.outputs):
-            _require(name not in known, f"{_title(node)} gives {shown(name)}, which is there already")
+            if name in known:
+                raise PackError(f"{_title(node)} gives {shown(name)}, which is there already")
             known.add(name)
         nodes.append(node)
     return tuple(nodes)
