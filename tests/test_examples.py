@@ -4,11 +4,17 @@ import re
 import runpy
 import subprocess
 import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+import asni
 from tests.cli.calling import Command
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -72,6 +78,45 @@ def test_a_program_prunes_to_its_target_and_keeps_most_of_its_quality(example: s
     else:
         assert max(dense.quality, sparse.quality) < 2.7
     assert ("the same weights" in output) == (example in RESUMED)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[torch.nn.Module, str]]:
+    """A network, and the address at which it is served."""
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    asni.pack(network, tmp_path / "net.asni", example=torch.zeros(1, 3), graph=True)
+    command = [sys.executable, str(EXAMPLES / "serve.py"), str(tmp_path / "net.asni"), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        try:
+            said = next(line for line in server.stderr if "running on" in line)
+            yield network, said.split()[said.split().index("on") + 1]
+        finally:
+            server.terminate()
+            server.stderr.read()
+
+
+def post(address: str, body: bytes | None) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(address, body, timeout=60) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def test_a_packed_network_is_served_over_http(served: tuple[torch.nn.Module, str]) -> None:
+    network, address = served
+    items = [[1.0, 2.0, 3.0], [-4.0, 0.5, 6.0]]
+    status, results = post(address, json.dumps(items).encode())
+    assert status == 200
+    assert results == [pytest.approx(row, abs=1e-5) for row in network(torch.tensor(items)).tolist()]
+    for body, said in ((b"[[1, 2]]", "3"), (b"[[1, 2], [3]]", "inhomogeneous"), (b"{", "Expecting")):
+        status, answer = post(address, body)
+        assert status == 400
+        assert said in answer["error"]
+    assert post(address, None)[0] == 405
 
 
 def run(*arguments: str) -> str:
