@@ -78,7 +78,7 @@ static void input(const void *parameters, const asni_run *run) {
     const int64_t item = p.channels * p.rows * p.columns;
     const Share mine = share_of(p.channels, run);
     for (int64_t g = mine.groups.begin; g < mine.groups.end; g++) {
-        const int64_t first = g * p.element, items = smaller(p.element, run->items - first);
+        const int64_t first = run->first + g * p.element, items = smaller(p.element, run->items - first);
         for (int64_t c = mine.channels.begin; c < mine.channels.end; c++)
             for (int64_t r = 0; r < p.rows; r++) {
                 const float *from = run->inputs[p.index] + first * item + (c * p.rows + r) * p.columns;
@@ -91,10 +91,12 @@ static void input(const void *parameters, const asni_run *run) {
     }
     // NaN and infinity must be seen before a zero weight passes over them.
     Finiteness<LANES> finiteness;
-    const Range floats = share(run->items * item, run);
+    const int64_t items = smaller(run->groups * p.element, run->items - run->first);
+    const float *from = run->inputs[p.index] + run->first * item;
+    const Range floats = share(items * item, run);
     int64_t k = floats.begin;
-    for (; k + LANES <= floats.end; k += LANES) finiteness.look(load<LANES>(run->inputs[p.index] + k));
-    for (; k < floats.end; k++) finiteness.look(all<LANES>(run->inputs[p.index][k]));
+    for (; k + LANES <= floats.end; k += LANES) finiteness.look(load<LANES>(from + k));
+    for (; k < floats.end; k++) finiteness.look(all<LANES>(from[k]));
     finiteness.report(run);
 }
 
@@ -103,7 +105,7 @@ static void output(const void *parameters, const asni_run *run) {
     const int64_t item = p.channels * p.rows * p.columns;
     const Share mine = share_of(p.channels, run);
     for (int64_t g = mine.groups.begin; g < mine.groups.end; g++) {
-        const int64_t first = g * p.element, items = smaller(p.element, run->items - first);
+        const int64_t first = run->first + g * p.element, items = smaller(p.element, run->items - first);
         for (int64_t c = mine.channels.begin; c < mine.channels.end; c++)
             for (int64_t r = 0; r < p.rows; r++) {
                 const float *from = run->arena + g * run->group_stride + p.x + c * p.x_channel + r * p.x_row;

@@ -10,8 +10,9 @@ extern "C" {
 struct asni_run {
     float *arena;              // the values of group g start at arena + g * group_stride
     int64_t group_stride;
-    int64_t groups;
-    int64_t items;             // at most groups * lanes; the other lanes hold zeros
+    int64_t groups;            // that run at a time: there is memory for so many; a larger batch takes several turns
+    int64_t group_items;
+    int64_t first, items;      // the first item of this turn, and all items; lanes beyond the last one hold zeros
     const float *const *inputs;
     float *const *outputs;
     float *scratch;            // of thread t: scratch + t * scratch_stride

@@ -10,6 +10,16 @@ static double processor_seconds() {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+// A turn for as many groups as there is memory for, until all items have had theirs.
+template <class Operations> static void take_turns(const asni_run &run, asni_run &mine, Operations operations) {
+    const int64_t at_once = run.groups * run.group_items;
+    for (mine.first = 0; mine.first < run.items; mine.first += at_once) {
+        const int64_t left = run.items - mine.first;
+        mine.groups = std::min(run.groups, (left + run.group_items - 1) / run.group_items);
+        operations();
+    }
+}
+
 void execute(const asni_kernels &kernels, Team &team, const asni_operation *operations, int64_t count,
              const asni_run &run) {
     Barrier barrier(team.size());
@@ -18,10 +28,12 @@ void execute(const asni_kernels &kernels, Team &team, const asni_operation *oper
         mine.part = part;
         mine.parts = team.size();
         mine.scratch = run.scratch + part * run.scratch_stride;
-        for (int64_t i = 0; i < count; i++) {
-            kernels.kernels[operations[i].kernel](operations[i].parameters, &mine);
-            if (mine.parts > 1) barrier.wait();
-        }
+        take_turns(run, mine, [&] {
+            for (int64_t i = 0; i < count; i++) {
+                kernels.kernels[operations[i].kernel](operations[i].parameters, &mine);
+                if (mine.parts > 1) barrier.wait();
+            }
+        });
     });
 }
 
@@ -30,11 +42,13 @@ void time_operations(const asni_kernels &kernels, const asni_operation *operatio
     asni_run mine = run;
     mine.part = 0;
     mine.parts = 1;
-    for (int64_t i = 0; i < count; i++) {
-        const double begin = processor_seconds();
-        kernels.kernels[operations[i].kernel](operations[i].parameters, &mine);
-        seconds[i] = std::min(seconds[i], processor_seconds() - begin);
-    }
+    take_turns(run, mine, [&] {
+        for (int64_t i = 0; i < count; i++) {
+            const double begin = processor_seconds();
+            kernels.kernels[operations[i].kernel](operations[i].parameters, &mine);
+            seconds[i] = std::min(seconds[i], processor_seconds() - begin);
+        }
+    });
 }
 
 double peak(const asni_kernels &kernels) {

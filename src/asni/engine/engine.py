@@ -1,8 +1,8 @@
 """The engine: a compiled network that takes and gives arrays."""
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asni.engine import interpreter
+from asni.engine.cost import macs
 from asni.engine.fusing import fuse
 from asni.engine.graph import Array
 from asni.engine.lowering import lower
 from asni.engine.native import library
-from asni.engine.plan import PlanRow, describe, read_plan, write_plan
+from asni.engine.parts import behind, best_cut, cut_in_two
+from asni.engine.plan import Plan, PlanRow, describe, read_plan, write_plan
 from asni.engine.program.choices import Choice
 from asni.engine.program.layouts import Machine, Mode
 from asni.engine.program.program import Pool
 from asni.engine.program.tuning import Tuned, Tuner, build
+from asni.engine.program.types import core
 from asni.engine.reading import read_steps
 from asni.engine.steps import Steps
 from asni.errors import EngineError, UsageError, shown
@@ -29,20 +32,34 @@ if TYPE_CHECKING:
     Tensors = Array | torch.Tensor
 
 MOST_ITEMS = 64
-"""Items that run at a time; a larger batch takes several turns."""
+"""Items that are in memory at a time; a larger batch takes several turns."""
 _ARENA_BYTES = 256 << 20
 _TUNED_MACS = 2**33
 """Multiplications that a run may have while kernels are timed."""
 
 
-@dataclass
-class _Compiled:
-    """The program of one layout, its timings, and the same network with zeros as weights like any other."""
+class _Part:
+    """Consecutive steps in one layout, and the same with zeros as weights like any other, for when that matters."""
 
-    pool: Pool
-    tuned: Tuned
-    items: int
-    careful: Pool | None = None
+    def __init__(self, steps: Steps, mode: Mode, machine: Machine, choices: Mapping[int, Choice], threads: int) -> None:
+        self.steps, self.mode, self.machine, self.threads = steps, mode, machine, threads
+        self._shapes = [steps.shapes[name] for name in steps.outputs]
+        self._pool = self._pool_of(choices, zeros=False)
+        self._careful: Pool | None = None
+
+    def run(self, inputs: Sequence[Array], items: int) -> list[Array]:
+        outputs = [np.empty((items * shape[0], *shape[1:]), np.float32) for shape in self._shapes]
+        if not self._pool.run(inputs, outputs, items):
+            self._careful = self._careful or self._pool_of({}, zeros=True)
+            self._careful.run(inputs, outputs, items)
+        return outputs
+
+    def _pool_of(self, choices: Mapping[int, Choice], *, zeros: bool) -> Pool:
+        whole = MOST_ITEMS // self.machine.lanes
+        program = build(self.steps, self.mode, self.machine, choices, whole, zeros=zeros)
+        # Item by item, the values of one stay in the second cache from step to step.
+        wanted = min(whole, _ARENA_BYTES // (4 * program.group_floats)) if self.mode == "lanes" else 1
+        return Pool(program, max(self.threads, wanted), self.threads)
 
 
 class Engine:
@@ -57,18 +74,18 @@ class Engine:
     def __init__(self, steps: Steps, *, threads: int = 1, plan: Path | None = None, items: int = 1) -> None:
         self._steps, self.threads, self._plan_file = steps, threads, plan
         self._lock = Lock()
-        self._compiled: dict[Mode, _Compiled] = {}
-        core = library()
-        self._machine = None if core is None else Machine(core.asni_lanes())
-        self._choices = {} if plan is None or core is None else read_plan(plan, steps)
-        self._last: Mode = "plain"
+        self._machine = None if library() is None else Machine(core().asni_lanes(), core().asni_peak() / 1e9)
+        self._plan = Plan() if plan is None or self._machine is None else read_plan(plan, steps)
+        self._tuned: dict[Mode, Tuned] = {}
+        self._parts: dict[Mode, list[_Part]] = {}
+        self._mode: Mode = "plain"
         if self._machine is not None:
-            self._last = self._mode(items)
-            self._of(self._last)
+            self._parts_for(items)
 
     def __repr__(self) -> str:
-        shapes = ", ".join(f"({', '.join(map(str, ('N', *self._steps.shapes[name][1:])))})" for name in self._steps.inputs)
-        return f"Engine({shapes}, {len(self._steps.steps)} steps, {self.threads} thread{'s' * (self.threads > 1)})"
+        shapes = [", ".join(map(str, ("N", *self._steps.shapes[name][1:]))) for name in self._steps.inputs]
+        inputs, count = ", ".join(f"({shape})" for shape in shapes), len(self._steps.steps)
+        return f"Engine({inputs}, {count} step{'s' * (count != 1)}, {self.threads} thread{'s' * (self.threads > 1)})"
 
     @property
     def steps(self) -> Steps:
@@ -80,91 +97,69 @@ class Engine:
         """The steps with their kernels and times per item, for the batch size that ran last; empty without a core."""
         if self._machine is None:
             return []
-        compiled = self._of(self._last)
-        return describe(self._steps, compiled.tuned.choices, compiled.tuned.seconds, compiled.items, self._machine.peak)
+        cut = self._plan.cut or 0 if self._mode == "lanes" else len(self._steps.steps)
+        return describe(self._steps, self._tuned, cut, self._machine.peak)
 
     def __call__(self, *inputs: "Tensors") -> "Tensors | tuple[Tensors, ...]":
         """Run a batch: float32 arrays of NumPy or PyTorch, as many as the network has inputs, with the batch first."""
-        arrays = [_as_array(value, name) for value, name in zip(inputs, self._names(inputs), strict=True)]
-        results = self._run(arrays)
+        if len(inputs) != len(self._steps.inputs):
+            raise EngineError(f"the network has {len(self._steps.inputs)} inputs, and {len(inputs)} are given.")
+        arrays = [_as_array(value, name) for value, name in zip(inputs, self._steps.inputs, strict=True)]
+        results: Sequence[Any] = self._run(arrays)
         if any(_is_torch(value) for value in inputs):
             import torch
 
-            tensors = [torch.from_numpy(result) for result in results]
-            return tensors[0] if len(tensors) == 1 else tuple(tensors)
+            results = [torch.from_numpy(result) for result in results]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _names(self, inputs: Sequence[object]) -> Sequence[str]:
-        if len(inputs) != len(self._steps.inputs):
-            raise EngineError(f"the network has {len(self._steps.inputs)} inputs, and {len(inputs)} are given.")
-        return self._steps.inputs
+    def _run(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        items = interpreter.count_items(self._steps, arrays)
+        if self._machine is None or items == 0:
+            return interpreter.run(self._steps, arrays)
+        for part in self._parts_for(items):
+            arrays = part.run(arrays, items)
+        return arrays
 
-    def _run(self, arrays: Sequence[Array]) -> list[Array]:
-        count = interpreter.count_items(self._steps, arrays)
-        if self._machine is None or count == 0:
-            return list(interpreter.run(self._steps, arrays))
-        shapes = [self._steps.shapes[name] for name in self._steps.outputs]
-        outputs = [np.empty((count * shape[0], *shape[1:]) if shape else (), np.float32) for shape in shapes]
-        mode = self._mode(count)
-        compiled = self._of(mode)
-        self._last = mode
-        each = self._items_at_once(compiled.pool)
-        for begin in range(0, count, each):
-            end = min(count, begin + each)
-            taken = [_part(array, self._steps.shapes[name], begin, end) for array, name in zip(arrays, self._steps.inputs, strict=True)]
-            given = [_part(array, shape, begin, end) for array, shape in zip(outputs, shapes, strict=True)]
-            if not _executed(compiled.pool, taken, given, end - begin):
-                _executed(self._careful(mode), taken, given, end - begin)
-        return outputs
-
-    def _mode(self, items: int) -> Mode:
+    def _parts_for(self, items: int) -> list[_Part]:
         """Half of a vector of items is worth more than pixels in vectors."""
         assert self._machine is not None
-        return "lanes" if 2 * items >= self._machine.lanes else "plain"
-
-    def _items_at_once(self, pool: Pool) -> int:
-        """As many as keep activations within bounds, but a group for each thread."""
-        program = pool.program
-        groups = max(self.threads, min(program.groups(MOST_ITEMS), _ARENA_BYTES // (4 * program.group_floats)))
-        return groups * (program.machine.lanes if program.mode == "lanes" else 1)
-
-    def _of(self, mode: Mode) -> _Compiled:
+        mode: Mode = "lanes" if 2 * items >= self._machine.lanes else "plain"
         with self._lock:
-            if mode not in self._compiled:
-                self._compiled[mode] = self._compile(mode)
-            return self._compiled[mode]
+            self._mode = mode
+            if mode not in self._parts:
+                self._parts[mode] = self._compiled(mode, self._machine)
+            return self._parts[mode]
 
-    def _compile(self, mode: Mode) -> _Compiled:
-        assert self._machine is not None
-        items = 1 if mode == "plain" else self._tuned_items()
-        tuner = Tuner(self._steps, mode, self._machine, items)
-        known = self._choices.get(mode)
-        tuned = tuner.tune() if known is None else tuner.timed(known)
-        if known is None and self._plan_file is not None:
-            self._choices[mode] = dict(tuned.choices)
-            _keep(self._plan_file, self._steps, self._choices)
-        program = build(self._steps, mode, self._machine, tuned.choices, tuner.groups)
-        return _Compiled(Pool(program, self.threads), tuned, items)
+    def _compiled(self, mode: Mode, machine: Machine) -> list[_Part]:
+        known = self._plan
+        plain = self._tuned_for("plain", 1, machine)
+        if mode == "plain":
+            parts = [_Part(self._steps, "plain", machine, plain.choices, self.threads)]
+        else:
+            lanes = self._tuned_for("lanes", self._tuned_items(machine), machine)
+            cut = best_cut(self._steps, plain.seconds, lanes.seconds) if self._plan.cut is None else self._plan.cut
+            self._plan = replace(self._plan, cut=cut)
+            before, after = cut_in_two(self._steps, cut)
+            parts = [_Part(before, "plain", machine, plain.choices, self.threads)] * (cut > 0)
+            parts += [_Part(after, "lanes", machine, behind(lanes.choices, cut), self.threads)] * bool(after.steps)
+        if self._plan_file is not None and self._plan != known:
+            write_plan(self._plan_file, self._steps, self._plan)
+        return parts
 
-    def _tuned_items(self) -> int:
+    def _tuned_for(self, mode: Mode, items: int, machine: Machine) -> Tuned:
+        if mode not in self._tuned:
+            tuner = Tuner(self._steps, mode, machine, items)
+            known = self._plan.choices.get(mode)
+            self._tuned[mode] = tuner.tune() if known is None else tuner.timed(known)
+            self._plan = replace(self._plan, choices={**self._plan.choices, mode: self._tuned[mode].choices})
+        return self._tuned[mode]
+
+    def _tuned_items(self, machine: Machine) -> int:
         """A whole batch, or only one vector of items if that already takes long."""
-        from asni.engine.cost import macs
-
-        assert self._machine is not None
-        return MOST_ITEMS if MOST_ITEMS * macs(self._steps) < _TUNED_MACS else self._machine.lanes
-
-    def _careful(self, mode: Mode) -> Pool:
-        """The program in which a zero weight times infinity is NaN, as in PyTorch."""
-        assert self._machine is not None
-        with self._lock:
-            compiled = self._compiled[mode]
-            if compiled.careful is None:
-                program = build(self._steps, mode, self._machine, {}, 1, zeros=True)
-                compiled.careful = Pool(program, self.threads)
-            return compiled.careful
+        return MOST_ITEMS if MOST_ITEMS * macs(self._steps) < _TUNED_MACS else machine.lanes
 
 
-def compile(  # noqa: A001
+def compile(
     what: "str | Path | torch.nn.Module",
     example: "Tensors | tuple[Tensors, ...] | None" = None,
     *,
@@ -227,28 +222,6 @@ def _steps_of_module(module: Any, examples: "tuple[Tensors, ...]") -> Steps:
 
     tensors = tuple(each if isinstance(each, torch.Tensor) else torch.from_numpy(each) for each in examples)
     return lower(graph_of_module(module, tensors))
-
-
-def _keep(file: Path, steps: Steps, choices: Any) -> None:
-    try:
-        write_plan(file, steps, choices)
-    except OSError:
-        # A plan only saves time: a folder that cannot be written to is no reason to fail.
-        return
-
-
-def _executed(pool: Pool, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> bool:
-    """Whether all was finite; if not, the memory is dropped, because NaN may be left between the values."""
-    groups = pool.program.groups(items)
-    memory = pool.borrow(groups)
-    finite = memory.run(inputs, outputs, items)
-    if finite:
-        pool.give_back(memory)
-    return finite
-
-
-def _part(array: Array, shape: tuple[int, ...], begin: int, end: int) -> Array:
-    return array[begin * shape[0] : end * shape[0]] if shape else array
 
 
 def _is_torch(value: object) -> bool:

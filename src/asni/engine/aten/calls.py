@@ -24,11 +24,18 @@ class FixedBatchError(Exception):
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the network; `constant` if it does not depend on the inputs, `unshaped` before its last reshapes."""
+    """A tensor of the network.
+
+    Args:
+        constant: What it is, if it does not depend on the inputs.
+        repeated: What it is for each item, if it is the same for all.
+        unshaped: What it was before its last reshapes.
+    """
 
     name: str
     shape: Shape
     constant: Tensor | None = None
+    repeated: Tensor | None = None
     unshaped: "Value | None" = None
 
 

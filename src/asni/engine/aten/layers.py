@@ -18,7 +18,7 @@ def _linear(call: Call) -> Value:
     shape = (*value.shape[:-1], weight.shape[0])
     if len(shape) == 2 and weight.constant is not None and (bias is None or bias.constant is not None):
         return call.emit("Gemm", [value, weight, bias][: 2 + (bias is not None)], attributes={"transB": 1})
-    product = _product(call, value, _swapped(call, weight), shape)
+    product = call.emit("MatMul", [value, _swapped(call, weight)], shape)
     result = product if bias is None else call.emit("Add", [product, bias], shape)
     return call.reshape(result, call.shape)
 
@@ -46,19 +46,13 @@ def _swapped(call: Call, value: Value) -> Value:
     return call.emit("Transpose", [value], shape, {"perm": (*range(rank - 2), rank - 1, rank - 2)}, aside=True)
 
 
-def _product(call: Call, left: Value, right: Value, shape: Shape | None = None) -> Value:
-    if min(len(left.shape), len(right.shape)) < 2:
-        raise UnsupportedError("a product with a vector; make it a matrix with one row or column")
-    return call.emit("MatMul", [left, right], shape)
-
-
 def _matmul(call: Call) -> Value:
-    return _product(call, call["self"], call["other"] if "other" in call.arguments else call["mat2"])
+    return call.emit("MatMul", [call["self"], call["other"] if "other" in call.arguments else call["mat2"]])
 
 
 def _matmul_and_add(call: Call) -> Value:
     names = ("batch1", "batch2") if "batch1" in call.arguments else ("mat1", "mat2")
-    product, added = _product(call, *(call[name] for name in names)), call["self"]
+    product, added = call.emit("MatMul", [call[name] for name in names]), call["self"]
     for argument, value in (("alpha", product), ("beta", added)):
         factor = call.scalar(argument)
         scaled = value if factor == 1 else call.emit("Mul", [value, call.number(factor, argument)], value.shape)
@@ -161,10 +155,11 @@ def _attention(call: Call) -> Value:
     scale = 1 / math.sqrt(query.shape[-1]) if call["scale"] is None else call.scalar("scale")
     shape = (*call.shape[:-1], key.shape[-2])
     scaled = call.emit("Mul", [query, call.number(scale, "scale")], query.shape)
-    scores = _product(call, scaled, _swapped(call, key), shape)
+    scores = call.emit("MatMul", [scaled, _swapped(call, key)], shape)
     mask = _mask(call, shape[-2:])
     scores = scores if mask is None else call.emit("Add", [scores, mask], shape)
-    return _product(call, call.emit("Softmax", [scores], shape, {"axis": len(shape) - 1}), value)
+    weights = call.emit("Softmax", [scores], shape, {"axis": len(shape) - 1})
+    return call.emit("MatMul", [weights, value])
 
 
 def _mask(call: Call, shape: Shape) -> Value | None:
@@ -172,14 +167,15 @@ def _mask(call: Call, shape: Shape) -> Value | None:
     given = call["attn_mask"]
     if given is None and not call["is_causal"]:
         return None
-    if given is not None and given.constant is None:
+    mask = torch.ones(shape, dtype=torch.bool).tril() if given is None else given.constant
+    mask = given.repeated if mask is None else mask
+    if mask is None:
         raise UnsupportedError("a mask that is not constant")
-    mask = torch.ones(shape, dtype=torch.bool).tril() if given is None else given.constant.cpu()
     if mask.dtype == torch.bool:
-        mask = torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
+        mask = torch.zeros(mask.shape).masked_fill(~mask.cpu(), -math.inf)
     if bool((mask == -math.inf).all(-1).any()):
         raise UnsupportedError("a mask that hides every key from a query")
-    return call.array(mask.to(torch.float32).numpy(), "mask")
+    return call.array(mask.to("cpu", torch.float32).numpy(), "mask") if mask.any() else None
 
 
 LAYERS: dict[torch._ops.OpOverload, Operator] = {

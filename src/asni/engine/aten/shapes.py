@@ -1,6 +1,7 @@
 """Operators that move numbers and compute nothing."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -52,7 +53,11 @@ def _transpose(call: Call) -> Value:
 
 
 def _expand(call: Call) -> Value:
-    return expanded(call, call["self"], call.shape)
+    value = call["self"]
+    result = expanded(call, value, call.shape)
+    if value.constant is None or call.shape[1:] != value.shape[1:]:
+        return result
+    return replace(result, repeated=value.constant)
 
 
 def expanded(call: Call, value: Value, shape: Shape) -> Value:

@@ -115,7 +115,8 @@ class Translation:
         arguments |= {each.name: given for each, given in zip(schema, self._arguments(node.args), strict=False)}
         arguments |= self._arguments(node.kwargs)
         tensors = [each for each in (result if isinstance(result, (tuple, list)) else [result]) if each is not None]
-        if tensors[0].dtype not in self._dtypes:
+        # A mask or indices that are only repeated are still known; what uses them is refused if it computes with them.
+        if tensors[0].dtype not in self._dtypes and node.target is not torch.ops.aten.expand.default:
             raise UnsupportedError(f"it computes in {tensors[0].dtype}")
         path = _path(node)
         is_layer = path in self._modules and set(dict(self._modules[path].named_children())) <= {"parametrizations"}

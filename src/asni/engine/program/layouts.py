@@ -7,7 +7,8 @@ from typing import Literal
 
 from asni.engine.steps import Shape
 
-Mode = Literal["lanes", "plain"]
+Mode = Literal["plain", "lanes"]
+MODES: tuple[Mode, ...] = ("plain", "lanes")
 Halo = tuple[int, int, int, int]
 """Rows above, columns to the left, rows below and columns to the right of a map, all zeros."""
 

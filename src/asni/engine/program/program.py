@@ -3,17 +3,15 @@
 import ctypes
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
 from asni.engine.graph import Array
 from asni.engine.program.arena import Lifetime, place
 from asni.engine.program.calls import Call, Draft, Place
-from asni.engine.program.layouts import Machine, Mode
 from asni.engine.program.types import KERNELS, PARAMETERS, Operation, Run, address, core
+from asni.engine.steps import Steps
 
 _CACHE_LINE = 64
 _PAGE = 1024
@@ -23,9 +21,9 @@ _PAGE = 1024
 class Program:
     """Calls of kernels and the memory that each group of items needs."""
 
-    def __init__(self, draft: Draft) -> None:
-        self.mode: Mode = draft.mode
-        self.machine: Machine = draft.machine
+    def __init__(self, draft: Draft, steps: Steps) -> None:
+        self.inputs, self.outputs = steps.inputs, steps.outputs
+        self.group_items = draft.element
         self.steps = [call.step for call in draft.calls]
         offsets, floats = place(_lifetimes(draft))
         self.group_floats = -(-floats // _PAGE) * _PAGE + _CACHE_LINE // 4
@@ -47,11 +45,11 @@ class Program:
 
     def groups(self, items: int) -> int:
         """How many groups so many items fill."""
-        return -(-items // (self.machine.lanes if self.mode == "lanes" else 1))
+        return -(-items // self.group_items)
 
 
 class Memory:
-    """The memory and the threads of one call of a program at a time."""
+    """The memory and the threads of one call of a program at a time; so many groups of items have room at once."""
 
     def __init__(self, program: Program, groups: int, threads: int) -> None:
         self.program, self.groups = program, groups
@@ -59,6 +57,20 @@ class Memory:
         self._arena = _zeros(groups * program.group_floats)
         self._scratch = _zeros(threads * program.scratch_floats)
         self._nonfinite = np.zeros(1, np.int64)
+        self._inputs = (ctypes.c_void_p * len(program.inputs))()
+        self._outputs = (ctypes.c_void_p * len(program.outputs))()
+        self._run = Run(
+            arena=address(self._arena),
+            group_stride=program.group_floats,
+            groups=groups,
+            group_items=program.group_items,
+            inputs=ctypes.addressof(self._inputs),
+            outputs=ctypes.addressof(self._outputs),
+            scratch=address(self._scratch),
+            scratch_stride=program.scratch_floats,
+            nonfinite=address(self._nonfinite),
+        )
+        self._arguments = (program.operations, len(program.operations), ctypes.byref(self._run))
         self._team = core().asni_team_new(threads)
         if not self._team:
             raise MemoryError("no memory for the threads of the engine")
@@ -70,55 +82,46 @@ class Memory:
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> bool:
         """Fill the outputs; False if a result or an input is NaN or infinite, so that zeros would have counted."""
-        run, _kept = self._run(inputs, outputs, items)
-        operations = self.program.operations
-        core().asni_execute(self._team, operations, len(operations), ctypes.byref(run))
+        self._set(inputs, outputs, items)
+        core().asni_execute(self._team, *self._arguments)
         return not self._nonfinite[0]
 
     def time(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int, seconds: Array) -> None:
-        """Run once on this thread, and lower seconds[i] to what operation i took."""
-        run, _kept = self._run(inputs, outputs, items)
-        operations = self.program.operations
-        core().asni_time(operations, len(operations), ctypes.byref(run), address(seconds))
+        """Run once on this thread, and lower seconds[i] to what operation i took in its shortest turn."""
+        self._set(inputs, outputs, items)
+        core().asni_time(*self._arguments, address(seconds))
 
-    def _run(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> tuple[Run, Any]:
+    def _set(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> None:
         self._nonfinite[0] = 0
-        pointers = [(ctypes.c_void_p * len(arrays))(*map(address, arrays)) for arrays in (inputs, outputs)]
-        return Run(
-            arena=address(self._arena),
-            group_stride=self.program.group_floats,
-            groups=self.program.groups(items),
-            items=items,
-            inputs=ctypes.addressof(pointers[0]),
-            outputs=ctypes.addressof(pointers[1]),
-            scratch=address(self._scratch),
-            scratch_stride=self.program.scratch_floats,
-            nonfinite=address(self._nonfinite),
-        ), pointers
+        self._run.items = items
+        for index, array in enumerate(inputs):
+            self._inputs[index] = address(array)
+        for index, array in enumerate(outputs):
+            self._outputs[index] = address(array)
 
 
-@dataclass
 class Pool:
     """Memories that calls borrow, so that several threads may call one engine."""
 
-    program: Program
-    threads: int
-
-    def __post_init__(self) -> None:
+    def __init__(self, program: Program, groups: int, threads: int) -> None:
+        self.program, self.groups, self.threads = program, groups, threads
         self._free: list[Memory] = []
         self._lock = Lock()
 
-    def borrow(self, groups: int) -> Memory:
-        """A memory for at least so many groups."""
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> bool:
+        """Run a batch; what is not finite leaves its memory in an unknown state, so that it is dropped."""
+        memory = self._borrow(min(self.groups, self.program.groups(items)))
+        finite = memory.run(inputs, outputs, items)
+        if finite:
+            with self._lock:
+                self._free.append(memory)
+        return finite
+
+    def _borrow(self, groups: int) -> Memory:
         with self._lock:
             self._free = [each for each in self._free if each.process == os.getpid() and each.groups >= groups]
             memory = self._free.pop() if self._free else None
         return memory or Memory(self.program, groups, self.threads)
-
-    def give_back(self, memory: Memory) -> None:
-        """Let the next call have it."""
-        with self._lock:
-            self._free.append(memory)
 
 
 def _lifetimes(draft: Draft) -> list[Lifetime]:

@@ -22,7 +22,7 @@ _FEWEST, _MOST = 2, 30
 
 @dataclass(frozen=True)
 class Tuned:
-    """The choice for each layer, by the number of its step, and the seconds that each step took."""
+    """The choice for each layer, by the number of its step, and the seconds that each step takes per item."""
 
     choices: Mapping[int, Choice]
     seconds: Mapping[int, float]
@@ -85,7 +85,7 @@ class Tuner:
             runs += 1
         found: dict[int, float] = {}
         for number, taken in zip(program.steps, seconds, strict=True):
-            found[number] = found.get(number, 0.0) + float(taken)
+            found[number] = found.get(number, 0.0) + float(taken) / self.items
         return found
 
 
@@ -97,7 +97,7 @@ def build(
     def choose(number: int, site: Site) -> Choice:
         return choices.get(number) or first_choices(site, machine, zeros=zeros)[0]
 
-    return Program(Drafter(steps, mode, machine, choose, groups, zeros).run())
+    return Program(Drafter(steps, mode, machine, choose, groups, zeros).run(), steps)
 
 
 def _repeated(random: np.random.Generator, shape: tuple[int, ...], items: int) -> Array:

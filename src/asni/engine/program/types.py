@@ -2,6 +2,7 @@
 
 
 from ctypes import POINTER, Structure, c_double, c_int64, c_void_p
+from functools import cache
 from typing import Any
 
 from asni.engine.native import library
@@ -31,7 +32,7 @@ class Operation(Structure):
 class Run(Structure):
     _fields_ = (
         ("arena", c_void_p),
-        *((name, c_int64) for name in ("group_stride", "groups", "items")),
+        *((name, c_int64) for name in ("group_stride", "groups", "group_items", "first", "items")),
         *((name, c_void_p) for name in ("inputs", "outputs", "scratch")),
         *((name, c_int64) for name in ("scratch_stride", "part", "parts")),
         ("nonfinite", c_void_p),
@@ -99,6 +100,7 @@ PARAMETERS: dict[str, type[Structure]] = {
 }  # fmt: skip
 
 
+@cache
 def core() -> Any:
     """The native core with the functions that run programs declared; only where `library()` is not None."""
     found = library()
@@ -114,6 +116,7 @@ def core() -> Any:
     found.asni_execute.restype = None
     found.asni_time.argtypes = [c_void_p, c_int64, c_void_p, c_void_p]
     found.asni_time.restype = None
+    found.asni_peak.restype = c_double
     return found
 
 
@@ -127,6 +130,7 @@ def tiles(kernel: str) -> list[tuple[int, int, int, int, int]]:
 
 def address(array: Any) -> int:
     """The address of a NumPy array's memory; whoever passes it on keeps the array."""
-    return int(array.ctypes.data) if array is not None else 0
+    # Several times faster than array.ctypes.data.
+    return int(array.__array_interface__["data"][0]) if array is not None else 0
 
 
