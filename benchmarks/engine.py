@@ -103,6 +103,7 @@ def _row(network: Masked, path: Path, batch: int, seconds: float) -> Row:
         "batch": batch,
         "density": network.density,
         "mac_density": network.mac_density,
+        "trained": network.trained,
         "processor": processor(),
         "instruction_set": choice().isa,
         "versions": {each.name: each.version for each in available()},

@@ -5,7 +5,7 @@
 | mask | what it keeps |
 |---|---|
 | kaiming | what one threshold keeps of Kaiming-normal values |
-| real | as many weights in each layer as a training with ASNI-I kept, in `results/engine/masks.json` |
+| real | as many weights in each layer as a training with ASNI-I kept, perhaps a shortened one: see `masks.json` |
 | macs-0.10 | as many weights in all, chosen by value and cost, so that a tenth of the multiplications is left |
 """
 
@@ -52,6 +52,8 @@ class Masked:
     shape: tuple[int, int, int]
     density: float
     mac_density: float
+    trained: float | None = None
+    """Which part of the steps of its recipe a training took that gave the mask."""
 
 
 def masked(name: str, mask: str) -> Masked | None:
@@ -73,7 +75,9 @@ def masked(name: str, mask: str) -> Masked | None:
     _liven_up(module)
     left = {key: int(each.sum()) for key, each in masks.items()}
     density = sum(left.values()) / sum(each.numel() for each in weights.values())
-    return Masked(module.eval(), info.shape, density, _mac_density(weights, masks, cost))
+    trained = _trained()[RECIPES[name]] if mask == "real" else None
+    part = None if trained is None else trained["steps"] / trained["steps_of_the_recipe"]
+    return Masked(module.eval(), info.shape, density, _mac_density(weights, masks, cost), part)
 
 
 def _masks(name: str, mask: str, weights: Mapping[str, Tensor], cost: Mapping[str, int], count: int) -> Masks | None:
@@ -149,9 +153,14 @@ def collect(runs: Iterable[Path]) -> None:
         variant = run.parents[1].name
         result = json.loads((run / "result.json").read_text())
         masks = load_file(run / "mask.safetensors")
-        found[variant.partition("--")[0]] = {
+        name = variant.partition("--")[0]
+        recipe = recipes.load(name)
+        steps = recipe.steps_per_epoch(published_info(recipe.dataset).train)
+        found[name] = {
             "run": variant,
             **{key: result[key] for key in ("seed", "epochs", "steps", "accuracy")},
+            "steps_of_the_recipe": recipe.training.epochs
+            * recipe.steps_per_epoch(published_info(recipe.dataset).train),
             "nonzeros": {name: int(mask.sum()) for name, mask in masks.items()},
             "shapes": {name: list(mask.shape) for name, mask in masks.items()},
         }
