@@ -159,8 +159,7 @@ def collect(runs: Iterable[Path]) -> None:
         found[name] = {
             "run": variant,
             **{key: result[key] for key in ("seed", "epochs", "steps", "accuracy")},
-            "steps_of_the_recipe": recipe.training.epochs
-            * recipe.steps_per_epoch(published_info(recipe.dataset).train),
+            "steps_of_the_recipe": recipe.training.epochs * steps,
             "nonzeros": {name: int(mask.sum()) for name, mask in masks.items()},
             "shapes": {name: list(mask.shape) for name, mask in masks.items()},
         }
