@@ -1,6 +1,7 @@
 // Pooling of any kind: the window of each output is a range of rows and a range of columns inside of the map.
 #pragma once
 #include "tiles.h"
+#include <utility>
 
 namespace ASNI_NAMESPACE {
 
@@ -12,6 +13,7 @@ struct Pool {
     const int32_t *row_window, *column_window;         // [rows][2], [columns][2]: first and end
     int64_t row_step, column_step;                     // dilation
     int64_t width;                                     // of the input map
+    int64_t pairs;                                     // column c pools columns 2 c and 2 c + 1
     const float *scale;                                // [rows][columns]: 1 / divisor of an average
     int64_t element;
 };
@@ -35,6 +37,13 @@ template <int N> ASNI_INLINE void pool_channel(const Pool &p, const float *x, fl
         }
 }
 
+template <size_t... I>
+ASNI_INLINE Vector<LANES> pooled_pairs(const float *line, bool average, std::index_sequence<I...>) {
+    const Vector<LANES> a = load<LANES>(line), b = load<LANES>(line + LANES);
+    return pooled<LANES>(__builtin_shufflevector(a, b, (2 * int(I))...),
+                         __builtin_shufflevector(a, b, (2 * int(I) + 1)...), average);
+}
+
 // The rows of a window are pooled first, by vectors of neighbouring columns.
 ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *line) {
     for (int64_t r = 0; r < p.rows; r++) {
@@ -46,7 +55,15 @@ ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *line) 
                 store<LANES>(line + j, pooled<LANES>(load<LANES>(line + j), load<LANES>(row + j), p.average));
             for (; j < p.width; j++) line[j] = pooled<1>(line[j], row[j], p.average);
         }
-        for (int64_t c = 0; c < p.columns; c++) {
+        int64_t c = 0;
+        if (p.pairs)
+            for (; c + LANES <= p.columns; c += LANES) {
+                const Vector<LANES> result =
+                    pooled_pairs(line + 2 * c, p.average, std::make_index_sequence<LANES>());
+                const float *scale = p.scale + r * p.columns + c;
+                store<LANES>(y + r * p.y_row + c, p.average ? result * load<LANES>(scale) : result);
+            }
+        for (; c < p.columns; c++) {
             float result = p.average ? 0.0f : -INFINITY;
             for (int64_t j = p.column_window[2 * c]; j < p.column_window[2 * c + 1]; j += p.column_step)
                 result = pooled<1>(result, line[j], p.average);

@@ -115,6 +115,9 @@ static const SparseTile SPARSE_TILES[] = {
 #endif
 #if ASNI_LANES > 8
     ASNI_SPARSE_ANY(8), ASNI_SPARSE_TILE(8, 1, 1, 1),
+    // Rows of 8 pixels are aligned in half vectors only.
+    ASNI_SPARSE_TILE(8, 1, 1, 2), ASNI_SPARSE_TILE(8, 1, 1, 4), ASNI_SPARSE_TILE(8, 1, 1, 8),
+    ASNI_SPARSE_TILE(8, 1, 1, 16), ASNI_SPARSE_TILE(8, 1, 1, 7), ASNI_SPARSE_TILE(8, 1, 1, 14),
 #endif
 };
 constexpr int SPARSE_TILE_COUNT = sizeof SPARSE_TILES / sizeof SPARSE_TILES[0];

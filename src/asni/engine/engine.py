@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MOST_ITEMS = 64
 """Items that are in memory at a time; a larger batch takes several turns."""
 _ARENA_BYTES = 256 << 20
-_TUNED_MACS = 2**33
+_TUNED_MACS = 2**34
 """Multiplications that a run may have while kernels are timed."""
 
 

@@ -55,9 +55,9 @@ def _transpose(call: Call) -> Value:
 def _expand(call: Call) -> Value:
     value = call["self"]
     result = expanded(call, value, call.shape)
-    if value.constant is None or call.shape[1:] != value.shape[1:]:
+    if value.constant is None or call.shape[0] != BATCH:
         return result
-    return replace(result, repeated=value.constant)
+    return replace(result, repeated=value.constant.expand(1, *call.shape[1:]))
 
 
 def expanded(call: Call, value: Value, shape: Shape) -> Value:

@@ -136,10 +136,10 @@ class Translation:
         for part, value in zip(parts, values, strict=False):
             if not isinstance(part, int) or not isinstance(value, Value):
                 what = type(value if isinstance(part, int) else part).__name__
-                whole = "" if len(parts) == 1 else f"{type(structure).__name__} with a "
+                whole = f"{type(structure).__name__} with " * (part is not structure)
                 raise EngineError(
-                    f"the network returns a {whole}{what}; it must return a tensor or a tuple of tensors. Wrap it in a "
-                    "module whose forward picks the tensors."
+                    f"the network returns {whole}{what}, not a tensor or a tuple of tensors; wrap it in a module whose "
+                    "forward picks the tensors"
                 )
         return values
 

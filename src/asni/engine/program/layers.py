@@ -46,12 +46,11 @@ class Layer:
         residual = self._at(self.residual, item) if self.residual else -1
         return {"residual": residual, "activation": FUSED.index(function), "low": low, "high": high}
 
-    def _positions(self, item: int) -> dict[str, Any]:
-        """Fields of `Positions`: where outputs lie, in rows of vectors."""
+    def _positions(self, item: int, vector: int) -> dict[str, Any]:
+        """Fields of `Positions`: where outputs lie, in rows of vectors of so many lanes."""
         y = self._layout(self.y)
         residual = self._layout(self.residual) if self.residual else y
         plain = self.draft.mode == "plain"
-        vector = self.draft.machine.vector(y.shape[2] * y.shape[3]) if plain else y.element
         return {
             "y": self._at(self.y, item),
             "rows": 1 if plain else y.shape[2],
@@ -94,7 +93,7 @@ class Layer:
         vector, groups, rows, columns = choice.tile
         self.draft.call(
             "sparse", self.number, self.y, self._reads(read),
-            x=place, **self._positions(item), blocks=choice.blocks, start=start, offset=offset, value=value,
+            x=place, **self._positions(item, vector), blocks=choice.blocks, start=start, offset=offset, value=value,
             bias=self.bias, vector=vector, tile_groups=groups, tile_rows=rows, tile_columns=columns,
         )  # fmt: skip
 
@@ -104,7 +103,7 @@ class Layer:
         offset, weight = dense_table(self.weight, taps, self.window.groups, pack)
         self.draft.call(
             "dense", self.number, self.y, self._reads(read),
-            x=place, **self._positions(item), convolution_groups=self.window.groups, inputs=offset.shape[1],
+            x=place, **self._positions(item, self.draft.machine.lanes), convolution_groups=self.window.groups, inputs=offset.shape[1],
             block=choice.blocks, offset=offset, weight=weight, bias=self.bias, tile_channels=pack,
             tile_groups=groups, tile_rows=rows, tile_columns=columns,
         )  # fmt: skip
@@ -115,7 +114,7 @@ class Layer:
         residual = self._layout(self.residual) if self.residual else y
         self.draft.call(
             "winograd", self.number, self.y, self._reads(),
-            x=self._at(self.x, item), **{**self._positions(item), **maps, "residual_row": residual.row},
+            x=self._at(self.x, item), **{**self._positions(item, y.element), **maps, "residual_row": residual.row},
             inputs=x.shape[1], x_channel=x.channel, height=x.shape[2], width=x.shape[3], top=self.window.top,
             left=self.window.left, lanes_are_items=int(self.draft.mode == "lanes"), block=choice.blocks,
             weight=winograd_table(self.weight, choice.tile[0]), bias=self.bias,

@@ -78,7 +78,7 @@ PARAMETERS: dict[str, type[Structure]] = {
     "dense_row": _structure("DenseRow", "x", "y", "residual", "channels", "inputs", "*weight", "*bias", *_ACTIVATION),
     "pool": _structure(
         "Pool", "x", "y", "channels", "rows", "columns", "x_channel", "x_row", "y_channel", "y_row", "average",
-        "*row_window", "*column_window", "row_step", "column_step", "width", "*scale", "element",
+        "*row_window", "*column_window", "row_step", "column_step", "width", "pairs", "*scale", "element",
     ),
     "unary": _structure(
         "Unary", "x", "y", "planes", "rows", "floats", "x_plane", "x_row", "y_plane", "y_row", "function", "~low",
