@@ -19,14 +19,16 @@ struct Output {
     int64_t element;
 };
 
-// For each of `planes`, a shifted and strided copy of a map, so that the inputs of neighbouring pixels are neighbours.
+// Shifted and strided copies of each channel of a map, so that the inputs of neighbouring pixels are neighbours.
 struct Shift {
     int64_t x, y;
-    int64_t planes;
-    const int32_t *plane;              // [planes][3]: offset of the channel, first row, first column, which may be outside
-    int64_t rows, columns;             // of a plane
+    int64_t channels, kinds;           // a copy of every kind for every channel
+    const int32_t *kind;               // [kinds][2]: first row and first column, which may lie outside
+    const int32_t *mask;               // [kinds][y_plane]: all ones inside; only if a copy is the map moved as a whole
+    int64_t rows, columns;             // of a copy
     int64_t row_step, column_step;     // in the map
-    int64_t x_row, height, width, y_plane;
+    int64_t x_channel, x_row, height, width, y_plane;
+    int64_t vector;
 };
 
 constexpr int DIMENSIONS = 6;
@@ -116,37 +118,70 @@ static void output(const void *parameters, const asni_run *run) {
     }
 }
 
+// A copy of the map as a whole, moved by `distance`: what comes from outside, or from the neighbouring row, is masked.
+template <int N>
+ASNI_INLINE void move_map(const float *x, int64_t distance, const int32_t *mask, int64_t count, float *to) {
+    for (int64_t k = 0; k < count; k += N) {
+        Bits<N> bits, kept;
+        memcpy(&bits, x + distance + k, sizeof bits);
+        memcpy(&kept, mask + k, sizeof kept);
+        bits &= kept;
+        memcpy(to + k, &bits, sizeof bits);
+    }
+}
+
+template <size_t... I>
+ASNI_INLINE Vector<sizeof...(I)> every_second(const float *from, std::index_sequence<I...>) {
+    constexpr int N = sizeof...(I);
+    return __builtin_shufflevector(load<N>(from), load<N>(from + N), (2 * int(I))...);
+}
+
+// A row of `count` pixels of the map, from `column` on; those before `begin` and from `end` on lie outside.
+static void copy_row(const float *x, int64_t count, int64_t step, int64_t begin, int64_t end, float *to) {
+    constexpr int N = 4;
+    int64_t k = begin;
+    for (int64_t i = 0; i < begin; i++) to[i] = 0.0f;
+    if (step == 1)
+        for (; k < end; k++) to[k] = x[k];
+    if (step == 2)
+        // The last pixel that is read is the neighbour of the last that is taken.
+        for (; k + N < end; k += N) store<N>(to + k, every_second(x + 2 * k, std::make_index_sequence<N>()));
+    for (; k < end; k++) to[k] = x[k * step];
+    for (k = end; k < count; k++) to[k] = 0.0f;
+}
+
+static void copy_rows(const Shift &p, const float *x, const int32_t *kind, float *to) {
+    const int64_t column = kind[1], step = p.column_step;
+    const int64_t begin = smaller(p.columns, column < 0 ? (-column + step - 1) / step : 0);
+    const int64_t inside = column < p.width ? (p.width - 1 - column) / step + 1 : 0;
+    const int64_t end = larger(begin, smaller(p.columns, inside));
+    for (int64_t r = 0; r < p.rows; r++, to += p.columns) {
+        const int64_t row = kind[0] + r * p.row_step;
+        if (row < 0 || row >= p.height)
+            memset(to, 0, (size_t)p.columns * 4);
+        else
+            copy_row(x + row * p.x_row + column, p.columns, step, begin, end, to);
+    }
+}
+
 static void shift(const void *parameters, const asni_run *run) {
     const Shift &p = *(const Shift *)parameters;
-    const Share mine = share_of(p.planes, run);
-    for (int64_t g = mine.groups.begin; g < mine.groups.end; g++) {
-        float *base = run->arena + g * run->group_stride;
-        for (int64_t plane = mine.channels.begin; plane < mine.channels.end; plane++) {
-            const int32_t *from = p.plane + 3 * plane;
-            const int64_t column = from[2], step = p.column_step;
-            // Columns begin .. end of the copy lie inside of the map.
-            const int64_t begin = smaller(p.columns, column < 0 ? (-column + step - 1) / step : 0);
-            const int64_t inside = column < p.width ? (p.width - 1 - column) / step + 1 : 0;
-            const int64_t end = larger(begin, smaller(p.columns, inside));
-            for (int64_t r = 0; r < p.rows; r++) {
-                float *to = base + p.y + plane * p.y_plane + r * p.columns;
-                const int64_t row = from[1] + r * p.row_step;
-                if (row < 0 || row >= p.height) {
-                    memset(to, 0, (size_t)p.columns * 4);
-                    continue;
-                }
-                const float *x = base + p.x + from[0] + row * p.x_row + column;
-                for (int64_t k = 0; k < begin; k++) to[k] = 0.0f;
-                if (step == 1)
-                    for (int64_t k = begin; k < end; k++) to[k] = x[k];
-                else if (step == 2)
-                    for (int64_t k = begin; k < end; k++) to[k] = x[2 * k];
+    const Share mine = share_of(p.channels, run);
+    for (int64_t g = mine.groups.begin; g < mine.groups.end; g++)
+        for (int64_t c = mine.channels.begin; c < mine.channels.end; c++) {
+            const float *x = run->arena + g * run->group_stride + p.x + c * p.x_channel;
+            float *to = run->arena + g * run->group_stride + p.y + c * p.kinds * p.y_plane;
+            for (int64_t k = 0; k < p.kinds; k++, to += p.y_plane) {
+                const int32_t *kind = p.kind + 2 * k;
+                const int64_t distance = kind[0] * p.x_row + kind[1];
+                if (!p.mask)
+                    copy_rows(p, x, kind, to);
+                else if (p.vector == LANES)
+                    move_map<LANES>(x, distance, p.mask + k * p.y_plane, p.y_plane, to);
                 else
-                    for (int64_t k = begin; k < end; k++) to[k] = x[k * step];
-                for (int64_t k = end; k < p.columns; k++) to[k] = 0.0f;
+                    move_map<4>(x, distance, p.mask + k * p.y_plane, p.y_plane, to);
             }
         }
-    }
 }
 
 // Calls row(indices of all dimensions but the last) for the share of the first dimension.

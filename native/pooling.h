@@ -13,7 +13,7 @@ struct Pool {
     const int32_t *row_window, *column_window;         // [rows][2], [columns][2]: first and end
     int64_t row_step, column_step;                     // dilation
     int64_t width;                                     // of the input map
-    int64_t pairs;                                     // column c pools columns 2 c and 2 c + 1
+    int64_t pairs;                                     // 2x2 with stride 2, so that nothing overlaps or is cut off
     const float *scale;                                // [rows][columns]: 1 / divisor of an average
     int64_t element;
 };
@@ -37,11 +37,23 @@ template <int N> ASNI_INLINE void pool_channel(const Pool &p, const float *x, fl
         }
 }
 
-template <size_t... I>
-ASNI_INLINE Vector<LANES> pooled_pairs(const float *line, bool average, std::index_sequence<I...>) {
-    const Vector<LANES> a = load<LANES>(line), b = load<LANES>(line + LANES);
-    return pooled<LANES>(__builtin_shufflevector(a, b, (2 * int(I))...),
-                         __builtin_shufflevector(a, b, (2 * int(I) + 1)...), average);
+template <int N, size_t... I>
+ASNI_INLINE Vector<N> pooled_pairs(Vector<N> a, Vector<N> b, bool average, std::index_sequence<I...>) {
+    return pooled<N>(__builtin_shufflevector(a, b, (2 * int(I))...), __builtin_shufflevector(a, b, (2 * int(I) + 1)...),
+                     average);
+}
+
+// 2x2 with stride 2, N columns at a time; the last ones are moved back to end at the border.
+template <int N> ASNI_INLINE void pool_pairs(const Pool &p, const float *x, float *y) {
+    for (int64_t r = 0; r < p.rows; r++)
+        for (int64_t next = 0; next < p.columns; next += N) {
+            const int64_t c = smaller(next, p.columns - N);
+            const float *upper = x + 2 * r * p.x_row + 2 * c, *lower = upper + p.x_row;
+            const Vector<N> a = pooled<N>(load<N>(upper), load<N>(lower), p.average);
+            const Vector<N> b = pooled<N>(load<N>(upper + N), load<N>(lower + N), p.average);
+            const Vector<N> result = pooled_pairs<N>(a, b, p.average, std::make_index_sequence<N>());
+            store<N>(y + r * p.y_row + c, p.average ? result * 0.25f : result);
+        }
 }
 
 // The rows of a window are pooled first, by vectors of neighbouring columns.
@@ -55,15 +67,7 @@ ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *line) 
                 store<LANES>(line + j, pooled<LANES>(load<LANES>(line + j), load<LANES>(row + j), p.average));
             for (; j < p.width; j++) line[j] = pooled<1>(line[j], row[j], p.average);
         }
-        int64_t c = 0;
-        if (p.pairs)
-            for (; c + LANES <= p.columns; c += LANES) {
-                const Vector<LANES> result =
-                    pooled_pairs(line + 2 * c, p.average, std::make_index_sequence<LANES>());
-                const float *scale = p.scale + r * p.columns + c;
-                store<LANES>(y + r * p.y_row + c, p.average ? result * load<LANES>(scale) : result);
-            }
-        for (; c < p.columns; c++) {
+        for (int64_t c = 0; c < p.columns; c++) {
             float result = p.average ? 0.0f : -INFINITY;
             for (int64_t j = p.column_window[2 * c]; j < p.column_window[2 * c + 1]; j += p.column_step)
                 result = pooled<1>(result, line[j], p.average);
@@ -80,10 +84,14 @@ static void pool(const void *parameters, const asni_run *run) {
             float *base = run->arena + g * run->group_stride;
             const float *x = base + p.x + c * p.x_channel;
             float *y = base + p.y + c * p.y_channel;
-            if (p.element == 1)
-                pool_map(p, x, y, run->scratch);
-            else
+            if (p.element != 1)
                 pool_channel<LANES>(p, x, y);
+            else if (p.pairs && p.columns >= LANES)
+                pool_pairs<LANES>(p, x, y);
+            else if (p.pairs && p.columns >= 4)
+                pool_pairs<4>(p, x, y);
+            else
+                pool_map(p, x, y, run->scratch);
         }
 }
 

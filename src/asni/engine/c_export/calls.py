@@ -8,7 +8,7 @@ import numpy as np
 
 from asni.engine.c_export.arena import added
 from asni.engine.c_export.source import Source, number
-from asni.engine.c_export.weights import Precision, rounded, stored_bits, without_zeros
+from asni.engine.c_export.weights import Precision, Rounded, Sparse, rounded, stored_bits, without_zeros
 from asni.engine.graph import Array
 from asni.engine.steps import Activation, Kind, Shape, Step
 from asni.errors import EngineError, shown
@@ -90,8 +90,20 @@ class Calls:
         source, weights = self._source, rounded(step, self._precision)
         sparse = None if self._dense else without_zeros(weights.stored)
         x, y = self._place(step.inputs[0]), self._place(step.output)
-        if sparse is not None:
+        if sparse is not None or (step.kind == "conv" and not self._dense and not weights.stored.all()):
             source.require("all_finite", x, prod(self._shape(step.inputs[0])))
+        layer = self._weights(step, name, weights, sparse)
+        form = "dense" if sparse is None else "sparse"
+        if step.kind == "conv" and sparse is None:
+            sizes = (*sizes, int(self._dense))
+        of_x, of_y = (prod(self._shape(value)) // items for value in (step.inputs[0], step.output))
+        for item in range(items):
+            source.call(f"{form}_{step.kind}", layer, added(x, item * of_x), added(y, item * of_y), *sizes)
+        if len(step.inputs) > 1:
+            self._combine("add", name, step.output, step.inputs[1], step.output)
+        self._activate(step)
+
+    def _weights(self, step: Step, name: str, weights: Rounded, sparse: Sparse | None) -> str:
         tables = {
             "counts": None if sparse is None else sparse.counts,
             "gaps": None if sparse is None else sparse.gaps,
@@ -100,17 +112,10 @@ class Calls:
             "bias": np.asarray(step.constants["bias"], np.float32),
         }
         members = [
-            0 if array is None or array.size == 0 else source.table(f"{name}_{key}", array)
+            0 if array is None or array.size == 0 else self._source.table(f"{name}_{key}", array)
             for key, array in tables.items()
         ]
-        layer = source.struct("layer", f"{name}_layer", members)
-        function = f"{'dense' if sparse is None else 'sparse'}_{step.kind}"
-        of_x, of_y = (prod(self._shape(value)) // items for value in (step.inputs[0], step.output))
-        for item in range(items):
-            source.call(function, layer, added(x, item * of_x), added(y, item * of_y), *sizes)
-        if len(step.inputs) > 1:
-            self._combine("add", name, step.output, step.inputs[1], step.output)
-        self._activate(step)
+        return self._source.struct("layer", f"{name}_layer", members)
 
     def _activate(self, step: Step) -> None:
         activation: Activation | None = step.settings.get("activation")

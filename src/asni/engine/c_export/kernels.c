@@ -42,7 +42,7 @@ static float int8_weight(int8_t w)
     return (float)w;
 }
 
-/* Zero weights are not stored, so that NaN and infinity would be lost where they meet one. */
+/* Zero weights are left out, so that NaN and infinity would be lost where they meet one. */
 static int all_finite(const float *x, int n)
 {
     int i;
@@ -121,8 +121,9 @@ static void add_shifted(const struct window *s, float w, int ky, int kx, const f
     }
 }
 
+/* Zeros take no time here either, but for multiply_zeros. */
 static void dense_conv(const struct layer *layer, const float *x, float *y, const struct window *s, int outputs,
-                       int group_size)
+                       int group_size, int multiply_zeros)
 {
     const weight *w = layer->weights;
     int in_plane = s->height * s->width, plane = s->out_height * s->out_width, o, c, ky, kx, i;
@@ -132,8 +133,11 @@ static void dense_conv(const struct layer *layer, const float *x, float *y, cons
             y[i] = 0.0f;
         for (c = 0; c < s->channels; c++)
             for (ky = 0; ky < s->kernel_height; ky++)
-                for (kx = 0; kx < s->kernel_width; kx++)
-                    add_shifted(s, weight_of(*w++), ky, kx, group + c * in_plane, y);
+                for (kx = 0; kx < s->kernel_width; kx++) {
+                    float value = weight_of(*w++);
+                    if (value != 0.0f || multiply_zeros)
+                        add_shifted(s, value, ky, kx, group + c * in_plane, y);
+                }
         for (i = 0; i < plane; i++)
             y[i] = finished(layer, o, y[i]);
     }

@@ -147,7 +147,7 @@ def _header(
 extern "C" {{
 #endif
 
-/* One item. Returns 0, or 1 if NaN or infinity meets weights whose zeros are not stored: outputs are then undefined. */
+/* One item. Returns 0, or 1 if NaN or infinity meets a layer whose zeros are left out: outputs are then undefined. */
 {signature};
 
 #ifdef __cplusplus

@@ -37,6 +37,12 @@ class Draft:
     layouts: dict[str, Layout] = field(default_factory=dict)
     views: dict[str, str] = field(default_factory=dict)
     temporaries: int = 0
+    margin: int = 0
+    """Floats before the first and behind the last value that a kernel may read, and does not use."""
+
+    def need_margin(self, floats: int) -> None:
+        """Raise the margin to this."""
+        self.margin = max(self.margin, floats)
 
     @property
     def element(self) -> int:

@@ -183,14 +183,14 @@ class Drafter:
         self, number: int, step: Step, vertical: Array, horizontal: Array, dilation: tuple[int, int], scale: Array | None
     ) -> None:
         x, y = self.layout(step.inputs[0]), self.new(step.output)
-        pairs = np.arange(2 * len(horizontal)).reshape(-1, 2) + [0, 1]
+        pairs = all(np.array_equal(each, 2 * np.indices(each.shape).sum(0)) for each in (vertical, horizontal))
         self.draft.call(
             "pool", number, step.output, (step.inputs[0],),
             x=self.draft.place(step.inputs[0]), y=self.draft.place(step.output), channels=x.shape[0] * x.shape[1],
             rows=y.shape[2], columns=y.shape[3], x_channel=x.channel, x_row=x.row, y_channel=y.channel, y_row=y.row,
             average=int(scale is not None), row_window=vertical, column_window=horizontal, row_step=dilation[0],
             column_step=dilation[1], width=x.shape[3],
-            pairs=int(dilation[1] == 1 and np.array_equal(horizontal, pairs)), scale=scale, element=x.element,
+            pairs=int(dilation == (1, 1) and pairs), scale=scale, element=x.element,
         )  # fmt: skip
 
     # Elements

@@ -47,12 +47,14 @@ class Taps:
 
 @dataclass(frozen=True)
 class Planes:
-    """The copies of a map that "plain" needs for kernels larger than 1x1: neighbouring outputs read neighbours.
+    """The copies of each channel that "plain" needs for kernels larger than 1x1: neighbouring outputs read neighbours.
 
-    `table` has the channel's offset, the first row and the first column of each; `rows` of `columns` pixels.
+    `kinds` has the first row and column of each, which may lie outside; `rows` of `columns` pixels, `stride` floats
+    from one copy to the next. `mask` is for copies that are the whole map moved by a distance: what lies inside.
     """
 
-    table: Array
+    kinds: Array
+    mask: Array | None
     rows: int
     columns: int
     stride: int
@@ -101,21 +103,30 @@ def taps_in_planes(
     phase, shift = (down, np.zeros_like(down)) if whole else (down % step, down // step)
     more = int(shift.max())
     key = phase * kernel_width + horizontal
-    kinds, kind = np.unique(key, return_inverse=True)
-    first_row = kinds // kernel_width - window.top
-    first_column = kinds % kernel_width * window.dilation[1] - window.left
-    stride = -(-(rows + more) * columns // machine.lanes) * machine.lanes
-    plane = np.arange(channels)[:, None] * len(kinds) + kind[None]
+    found, kind = np.unique(key, return_inverse=True)
+    first = np.stack([found // kernel_width - window.top, found % kernel_width * window.dilation[1] - window.left], 1)
+    vector = machine.vector(rows * columns)
+    stride = -(-(rows + more) * columns // vector) * vector
+    plane = np.arange(channels)[:, None] * len(found) + kind[None]
     offset = plane * stride + shift[None] * columns
-    table = np.stack(
-        np.broadcast_arrays(np.arange(channels)[:, None] * x.channel, first_row[None], first_column[None]), -1
-    )
-    count = channels * len(kinds)
+    moved = columns == width and window.stride == (1, 1)
+    mask = _inside(first, rows + more, (height, width), stride) if moved else None
     planes = Planes(
-        np.ascontiguousarray(table.reshape(count, 3), np.int32),
+        np.ascontiguousarray(first, np.int32),
+        mask,
         rows + more,
         columns,
         stride,
-        count * stride + machine.lanes,
+        channels * len(found) * stride + machine.lanes,
     )
     return Taps(offset, seen_places(window, height, width, rows, columns)), planes
+
+
+def _inside(first: Array, rows: int, size: tuple[int, int], stride: int) -> Array:
+    """For each copy of a whole map, all bits set where it shows a pixel of the map."""
+    height, width = size
+    down, right = np.indices((rows, width)).reshape(2, -1)
+    row, column = first[:, :1] + down, first[:, 1:] + right
+    mask = np.zeros((len(first), stride), np.int32)
+    mask[:, : rows * width] = -((row >= 0) & (row < height) & (column >= 0) & (column < width)).astype(np.int32)
+    return mask

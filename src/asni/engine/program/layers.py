@@ -74,17 +74,22 @@ class Layer:
             return taps_in_place(window, x, outputs), self.x, self._at(self.x, item, -before)
         taps, planes = taps_in_planes(window, x, outputs, self.draft.machine, whole=choice.whole)
         copies = self.draft.flat(planes.floats)
-        self._shift(planes, copies, item, whole=choice.whole)
+        self._shift(planes, copies, item)
         return taps, copies, self.draft.place(copies)
 
-    def _shift(self, planes: Planes, copies: str, item: int, *, whole: bool) -> None:
+    def _shift(self, planes: Planes, copies: str, item: int) -> None:
         x = self._layout(self.x)
+        pixels = self._layout(self.y).shape[2] * self._layout(self.y).shape[3]
+        if planes.mask is not None:
+            # Copies begin and end outside of the map, in memory of other values.
+            self.draft.need_margin(int(np.abs(planes.kinds[:, 0]).max() + 1) * x.row + planes.stride - planes.rows * x.row)
         self.draft.call(
             "shift", self.number, copies, (self.x,),
-            x=self._at(self.x, item), y=self.draft.place(copies), planes=len(planes.table), plane=planes.table,
-            rows=planes.rows, columns=planes.columns, row_step=self.window.stride[0],
-            column_step=self.window.stride[1], x_row=x.row, height=x.shape[2], width=x.shape[3],
-            y_plane=planes.stride,
+            x=self._at(self.x, item), y=self.draft.place(copies), channels=x.shape[1], kinds=len(planes.kinds),
+            kind=planes.kinds, mask=planes.mask, rows=planes.rows, columns=planes.columns,
+            row_step=self.window.stride[0], column_step=self.window.stride[1], x_channel=x.channel, x_row=x.row,
+            height=x.shape[2], width=x.shape[3], y_plane=planes.stride,
+            vector=self.draft.machine.vector(pixels),
         )  # fmt: skip
 
     def _sparse(self, choice: Choice, item: int) -> None:

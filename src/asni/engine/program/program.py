@@ -25,8 +25,10 @@ class Program:
         self.inputs, self.outputs = steps.inputs, steps.outputs
         self.group_items = draft.element
         self.steps = [call.step for call in draft.calls]
+        margin = -(-draft.margin // 16) * 16
         offsets, floats = place(_lifetimes(draft))
-        self.group_floats = -(-floats // _PAGE) * _PAGE + _CACHE_LINE // 4
+        offsets = {name: offset + margin for name, offset in offsets.items()}
+        self.group_floats = -(-(floats + 2 * margin) // _PAGE) * _PAGE + _CACHE_LINE // 4
         self._parameters = [_parameters(call, offsets) for call in draft.calls]
         self._arrays = [value for call in draft.calls for value in call.fields.values() if isinstance(value, np.ndarray)]
         self.operations = (Operation * len(draft.calls))(

@@ -56,8 +56,8 @@ PARAMETERS: dict[str, type[Structure]] = {
     "input": _structure("Input", "index", "y", "channels", "rows", "columns", "y_channel", "y_row", "element"),
     "output": _structure("Output", "index", "x", "channels", "rows", "columns", "x_channel", "x_row", "element"),
     "shift": _structure(
-        "Shift", "x", "y", "planes", "*plane", "rows", "columns", "row_step", "column_step", "x_row", "height", "width",
-        "y_plane",
+        "Shift", "x", "y", "channels", "kinds", "*kind", "*mask", "rows", "columns", "row_step", "column_step",
+        "x_channel", "x_row", "height", "width", "y_plane", "vector",
     ),
     "copy": _structure("Copy", "x", "y", "[size]", "[x_stride]", "[y_stride]", "element"),
     "sparse": _structure(
