@@ -216,15 +216,22 @@ def test_long_gaps_between_weights(gap: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_nan_and_infinity_are_refused_where_zeros_are_not_stored(bad: float, tmp_path: Path) -> None:
     """Infinity times a zero weight would be NaN: a caller is told, and never gets another number."""
-    builder = Builder((1, 20))
-    steps = builder.done(builder.linear("in0", 10, 0.1))
-    given = inputs_of(steps)
-    given[0][0, 7] = bad
-    for index, dense in enumerate((False, True)):
-        write_c(steps, tmp_path, f"net{index}", dense=dense)
-    (sparse, _), (dense_status, (found,)) = outputs(tmp_path, [steps, steps], [given, given], NATIVE)
-    assert (sparse, dense_status) == (1, 0)
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(interpreter.run(steps, given)[0]))
+    layers: tuple[Callable[[Builder], str], ...] = (
+        lambda builder: builder.linear("in0", 10, 0.1),
+        lambda builder: builder.conv("in0", 4, (2, 2), 0.1),
+        lambda builder: builder.conv("in0", 4, (2, 2), 0.9),
+    )
+    networks = [builder.done(layer(builder)) for layer in layers for builder in [Builder((1, 2, 4, 5))]]
+    given = inputs_of(networks[0])
+    given[0][0, 1, 2, 3] = bad
+    found = {}
+    for dense in (False, True):
+        exported(tmp_path, networks, dense=dense)
+        found[dense] = outputs(tmp_path, networks, [given] * 3, NATIVE)
+    assert [status for status, _ in found[False]] == [1, 1, 1]
+    for steps, (status, (array,)) in zip(networks, found[True], strict=True):
+        assert status == 0
+        np.testing.assert_array_equal(np.isnan(array), np.isnan(interpreter.run(steps, given)[0]))
 
 
 def small() -> Steps:
