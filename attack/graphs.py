@@ -4,7 +4,6 @@ An attribute may ask for a legal network that would take hours: what a graph wou
 """
 
 import random
-from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from asni.engine.cost import macs
+from asni.engine.engine import Engine
 from asni.engine.fusing import fuse
 from asni.engine.graph import Array
 from asni.engine.interpreter import run as interpreted
@@ -27,10 +27,16 @@ MOST_MACS = 2**22
 """What takes more is not run; the graphs that are spoilt take a tenth of it."""
 
 
-WAYS: tuple[Callable[[Steps, list[Array]], tuple[Array, ...]], ...] = (
-    interpreted,
-    lambda steps, inputs: interpreted(fuse(steps), inputs),
-)
+def _fused(steps: Steps, inputs: list[Array]) -> tuple[Array, ...]:
+    return interpreted(fuse(steps), inputs)
+
+
+def _compiled(steps: Steps, inputs: list[Array]) -> tuple[Array, ...]:
+    outputs = Engine(fuse(steps))(*inputs)
+    return tuple(map(np.asarray, outputs if isinstance(outputs, tuple) else (outputs,)))
+
+
+WAYS = (interpreted, _fused, _compiled)
 """The ways to run steps."""
 
 LARGE = 1e15
