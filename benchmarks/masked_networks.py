@@ -97,7 +97,7 @@ def _masks(name: str, mask: str, weights: Mapping[str, Tensor], cost: Mapping[st
 
 def _within_budget(weights: Mapping[str, Tensor], cost: Mapping[str, int], count: int) -> Masks:
     """Keep the weights with the largest w² - price * cost: the price is that at which the budget is met."""
-    low, high = 0.0, max(float(weight.abs().max()) ** 2 for weight in weights.values())
+    low, high = 0.0, max(float(weight.detach().abs().max()) ** 2 for weight in weights.values())
     for _ in range(30):
         price = (low + high) / 2
         scores = {key: weight.detach() ** 2 - price * cost[key] for key, weight in weights.items()}
