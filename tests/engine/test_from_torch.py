@@ -95,6 +95,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "reversed": lambda x: 1 - (2 / (x.abs() + 1)),
     "maximum, minimum": lambda x: torch.maximum(x, torch.minimum(x.neg(), x + 1)),
     "in place": lambda x: x.clone().add_(1).mul_(2).relu_(),
+    "a kernel without a middle": lambda x: F.conv2d(x, torch.arange(24.0).view(1, 4, 2, 3).to(x), padding="same"),
     "half of a pool beyond the end": lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
     "a pool with gaps": lambda x: F.max_pool2d(x, 2, 1, dilation=(2, 3)),
     "average with padding": lambda x: F.avg_pool2d(x, 3, 2, 1),
@@ -142,10 +143,15 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "baddbmm": lambda x: torch.baddbmm(x[:, 0], x[:, 1], x[:, 2, :5], beta=0.5, alpha=2),
     "causal attention": lambda x: F.scaled_dot_product_attention(x, x[:, :, :, :], x, is_causal=True, scale=0.3),
     "masked attention": lambda x: F.scaled_dot_product_attention(x, x, x, attn_mask=torch.eye(7, dtype=torch.bool)),
+    "an attention whose mask is repeated": lambda x: F.scaled_dot_product_attention(
+        x, x, x, attn_mask=torch.eye(7, dtype=torch.bool)[None, None].expand(x.shape[0], 1, 7, 7)
+    ),
+    "a vector": lambda x: x @ torch.ones(5, dtype=x.dtype),
     "an input as it is": lambda x: x,
 }
 
 
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
 def test_every_function_that_is_supported() -> None:
     module = Lambda(lambda _, x: tuple(function(x) for function in FUNCTIONS.values()))
     graph = graph_of_module(module, torch.randn(3, 4, 7, 5))
@@ -332,8 +338,9 @@ def test_a_weight_too_large_for_float32_is_refused() -> None:
         lambda x: x if x.shape[0] > 5 else x * 2,
         lambda x: x[: x.shape[0] // 2],
         lambda x: x.squeeze(0) + 1,
+        lambda x: torch.cat([x, x[:1]]),
     ],
-    ids=["squeeze", "pairs", "times", "divided", "one", "more than five", "half", "squeeze first"],
+    ids=["squeeze", "pairs", "times", "divided", "one", "more than five", "half", "squeeze first", "one more"],
 )
 def test_a_network_that_treats_batch_sizes_differently_is_for_that_of_the_example(
     function: Callable[[Tensor], Tensor],
@@ -385,9 +392,9 @@ class Counting(nn.Module):
     [
         (Lambda(lambda _, x: x if x.sum() > 0 else -x), "cannot be exported by torch.export: Could not guard on data"),
         (Lambda(lambda _, x: x * x.sum().item()), "cannot be exported|values of tensors"),
-        (Lambda(lambda _, x: {"logits": x + 1}), "returns a dict; it must return a tensor or a tuple of tensors"),
-        (Lambda(lambda _, x: (x, [x + 1])), "returns a tuple with a list"),
-        (Lambda(lambda _, x: (x, None)), "returns a tuple with a NoneType"),
+        (Lambda(lambda _, x: {"logits": x + 1}), "returns dict, not a tensor or a tuple of tensors; wrap it"),
+        (Lambda(lambda _, x: (x, [x + 1])), "returns tuple with list"),
+        (Lambda(lambda _, x: (x, None)), "returns tuple with NoneType"),
         (Lambda(lambda _, x: x.add_(1)), "changes its input x when it runs"),
         (Lambda(lambda _, x: x + torch.rand(4)), "aten.rand in Lambda"),
         (Lambda(lambda _, x: F.dropout(x)), "aten.native_dropout in Lambda"),
