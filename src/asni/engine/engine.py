@@ -20,7 +20,7 @@ from asni.engine.plan import Plan, PlanRow, describe, read_plan, write_plan
 from asni.engine.program.choices import Choice
 from asni.engine.program.layouts import Machine, Mode
 from asni.engine.program.program import Pool
-from asni.engine.program.tuning import Tuned, Tuner, build
+from asni.engine.program.tuning import Tuned, Tuner, batched, build
 from asni.engine.program.types import core
 from asni.engine.reading import read_steps
 from asni.engine.steps import Steps
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MOST_ITEMS = 64
 """Items that are in memory at a time; a larger batch takes several turns."""
 _ARENA_BYTES = 256 << 20
+_FLOAT = np.dtype(np.float32)
 _TUNED_MACS = 2**34
 """Multiplications that a run may have while kernels are timed."""
 
@@ -48,7 +49,7 @@ class _Part:
         self._careful: Pool | None = None
 
     def run(self, inputs: Sequence[Array], items: int) -> list[Array]:
-        outputs = [np.empty((items * shape[0], *shape[1:]), np.float32) for shape in self._shapes]
+        outputs = [np.empty(batched(shape, items), np.float32) for shape in self._shapes]
         if not self._pool.run(inputs, outputs, items):
             self._careful = self._careful or self._pool_of({}, zeros=True)
             self._careful.run(inputs, outputs, items)
@@ -102,33 +103,35 @@ class Engine:
 
     def __call__(self, *inputs: "Tensors") -> "Tensors | tuple[Tensors, ...]":
         """Run a batch: float32 arrays of NumPy or PyTorch, as many as the network has inputs, with the batch first."""
-        if len(inputs) != len(self._steps.inputs):
-            raise EngineError(f"the network has {len(self._steps.inputs)} inputs, and {len(inputs)} are given.")
-        arrays = [_as_array(value, name) for value, name in zip(inputs, self._steps.inputs, strict=True)]
-        results: Sequence[Any] = self._run(arrays)
-        if any(_is_torch(value) for value in inputs):
+        steps = self._steps
+        if len(inputs) != len(steps.inputs):
+            raise EngineError(f"the network has {len(steps.inputs)} inputs, and {len(inputs)} are given.")
+        arrays = [
+            value if type(value) is np.ndarray and value.dtype is _FLOAT and value.flags.c_contiguous else as_array(value, name)
+            for value, name in zip(inputs, steps.inputs, strict=True)
+        ]
+        items = interpreter.count_items(steps, arrays)
+        if self._machine is None or items == 0:
+            results: Sequence[Any] = interpreter.run(steps, arrays)
+        else:
+            results = arrays
+            for part in self._parts_for(items):
+                results = part.run(results, items)
+        if arrays[0] is not inputs[0] and any(_is_torch(value) for value in inputs):
             import torch
 
             results = [torch.from_numpy(result) for result in results]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _run(self, arrays: Sequence[Array]) -> Sequence[Array]:
-        items = interpreter.count_items(self._steps, arrays)
-        if self._machine is None or items == 0:
-            return interpreter.run(self._steps, arrays)
-        for part in self._parts_for(items):
-            arrays = part.run(arrays, items)
-        return arrays
-
     def _parts_for(self, items: int) -> list[_Part]:
         """Half of a vector of items is worth more than pixels in vectors."""
         assert self._machine is not None
         mode: Mode = "lanes" if 2 * items >= self._machine.lanes else "plain"
-        with self._lock:
-            self._mode = mode
-            if mode not in self._parts:
-                self._parts[mode] = self._compiled(mode, self._machine)
-            return self._parts[mode]
+        self._mode = mode
+        if (parts := self._parts.get(mode)) is None:
+            with self._lock:
+                parts = self._parts[mode] = self._parts.get(mode) or self._compiled(mode, self._machine)
+        return parts
 
     def _compiled(self, mode: Mode, machine: Machine) -> list[_Part]:
         known = self._plan
@@ -229,7 +232,7 @@ def _is_torch(value: object) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def _as_array(value: Any, name: str) -> Array:
+def as_array(value: Any, name: str) -> Array:
     if _is_torch(value):
         if value.device.type != "cpu":
             raise EngineError(f"input {shown(name)} is on {value.device}; the engine runs on the CPU: pass x.cpu().")

@@ -35,8 +35,8 @@ class Editor:
         return sum(self._users[name].values()) + (name in self.outputs)
 
     def sole_maker(self, name: str) -> Step | None:
-        """The step that makes a value, if the value is used once."""
-        return self.steps.get(name) if self.uses(name) == 1 and name not in self.outputs else None
+        """The step that makes a value, if the step that asks is the only use of it."""
+        return self.steps.get(name) if self.uses(name) == 1 else None
 
     def put(self, step: Step, shape: Shape | None = None) -> None:
         """Make a value in another way, at the same place."""

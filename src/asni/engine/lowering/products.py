@@ -12,8 +12,8 @@ from asni.engine.lowering.values import Operand, Value, shown_shape
 def linear(call: Call, x: Value, weight: Array, bias: Array | None = None) -> Value:
     """x times the transpose of a weight (outputs, inputs), plus a bias for each output."""
     outputs, inputs = weight.shape
+    # Weights have no batch, so neither has what they are summed over.
     call.require(x.shape[-1] == inputs, f"{shown_shape(x.shape)} does not fit to weights for {inputs} inputs")
-    call.apart(x, (len(x.shape) - 1,))
     bias = np.zeros(outputs, np.float32) if bias is None else bias
     weight = np.ascontiguousarray(weight)
     return call.emit("linear", (x,), (*x.shape[:-1], outputs), {"activation": None}, {"weight": weight, "bias": bias})

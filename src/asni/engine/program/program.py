@@ -2,8 +2,8 @@
 
 import ctypes
 import os
+from collections import deque
 from collections.abc import Sequence
-from threading import Lock
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class Memory:
         self.process = os.getpid()
         self._arena = _zeros(groups * program.group_floats)
         self._scratch = _zeros(threads * program.scratch_floats)
-        self._nonfinite = np.zeros(1, np.int64)
+        self._nonfinite = ctypes.c_int64()
         self._inputs = (ctypes.c_void_p * len(program.inputs))()
         self._outputs = (ctypes.c_void_p * len(program.outputs))()
         self._run = Run(
@@ -70,9 +70,10 @@ class Memory:
             outputs=ctypes.addressof(self._outputs),
             scratch=address(self._scratch),
             scratch_stride=program.scratch_floats,
-            nonfinite=address(self._nonfinite),
+            nonfinite=ctypes.addressof(self._nonfinite),
         )
         self._arguments = (program.operations, len(program.operations), ctypes.byref(self._run))
+        self._execute = core().asni_execute
         self._team = core().asni_team_new(threads)
         if not self._team:
             raise MemoryError("no memory for the threads of the engine")
@@ -85,8 +86,8 @@ class Memory:
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> bool:
         """Fill the outputs; False if a result or an input is NaN or infinite, so that zeros would have counted."""
         self._set(inputs, outputs, items)
-        core().asni_execute(self._team, *self._arguments)
-        return not self._nonfinite[0]
+        self._execute(self._team, *self._arguments)
+        return not self._nonfinite.value
 
     def time(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int, seconds: Array) -> None:
         """Run once on this thread, and lower seconds[i] to what operation i took in its shortest turn."""
@@ -94,7 +95,7 @@ class Memory:
         core().asni_time(*self._arguments, address(seconds))
 
     def _set(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> None:
-        self._nonfinite[0] = 0
+        self._nonfinite.value = 0
         self._run.items = items
         for index, array in enumerate(inputs):
             self._inputs[index] = address(array)
@@ -107,23 +108,22 @@ class Pool:
 
     def __init__(self, program: Program, groups: int, threads: int) -> None:
         self.program, self.groups, self.threads = program, groups, threads
-        self._free: list[Memory] = []
-        self._lock = Lock()
+        # Appending and popping are atomic.
+        self._free: deque[Memory] = deque()
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> bool:
         """Run a batch; what is not finite leaves its memory in an unknown state, so that it is dropped."""
-        memory = self._borrow(min(self.groups, self.program.groups(items)))
+        groups = min(self.groups, self.program.groups(items))
+        try:
+            memory = self._free.pop()
+        except IndexError:
+            memory = None
+        if memory is None or memory.groups < groups or memory.process != os.getpid():
+            memory = Memory(self.program, groups, self.threads)
         finite = memory.run(inputs, outputs, items)
         if finite:
-            with self._lock:
-                self._free.append(memory)
+            self._free.append(memory)
         return finite
-
-    def _borrow(self, groups: int) -> Memory:
-        with self._lock:
-            self._free = [each for each in self._free if each.process == os.getpid() and each.groups >= groups]
-            memory = self._free.pop() if self._free else None
-        return memory or Memory(self.program, groups, self.threads)
 
 
 def _lifetimes(draft: Draft) -> list[Lifetime]:

@@ -7,12 +7,11 @@ from time import perf_counter
 
 import numpy as np
 
-from asni.engine.graph import Array
 from asni.engine.program.choices import Choice, Site, first_choices, second_choices
 from asni.engine.program.drafting import Drafter
 from asni.engine.program.layouts import Machine, Mode
 from asni.engine.program.program import Memory, Program
-from asni.engine.steps import Steps
+from asni.engine.steps import Shape, Steps
 
 BIAS_TO_DENSE = 1.1
 """A sparse kernel must be this much faster than a dense one to be kept."""
@@ -37,8 +36,10 @@ class Tuner:
         self.sites: dict[int, Site] = {}
         self.times: dict[int, dict[Choice, float]] = {}
         random = np.random.default_rng(0)
-        self.inputs = [_repeated(random, steps.shapes[name], items) for name in steps.inputs]
-        self.outputs = [np.empty((items * steps.shapes[n][0], *steps.shapes[n][1:]), np.float32) for n in steps.outputs]
+        self.inputs = [
+            np.asarray(random.standard_normal(batched(steps.shapes[name], items), np.float32)) for name in steps.inputs
+        ]
+        self.outputs = [np.empty(batched(steps.shapes[name], items), np.float32) for name in steps.outputs]
 
     def tune(self) -> Tuned:
         """Tiles and kernels first, then the sizes of blocks for those that won."""
@@ -100,5 +101,6 @@ def build(
     return Program(Drafter(steps, mode, machine, choose, groups, zeros).run(), steps)
 
 
-def _repeated(random: np.random.Generator, shape: tuple[int, ...], items: int) -> Array:
-    return random.standard_normal((items * shape[0], *shape[1:]), np.float32)
+def batched(shape: Shape, items: int) -> Shape:
+    """The shape of so many items; a value without dimensions belongs to a network that takes one."""
+    return (items * shape[0], *shape[1:]) if shape else ()
