@@ -109,9 +109,11 @@ def _constants_before(step: Step, before: Shape, after: Shape, made: Shape) -> d
     """The constants of a step that comes before a reshape instead of after it, if it can."""
     if step.kind == "linear":
         return dict(step.constants) if before[-1:] == after[-1:] else None
+    if made != after:
+        return None
     moved = {side: _reshaped_constant(array, after, before) for side, array in step.constants.items()}
     constants = {side: array for side, array in moved.items() if array is not None}
-    return constants if made == after and len(constants) == len(moved) else None
+    return constants if len(constants) == len(moved) else None
 
 
 def _reshaped_constant(array: Array, after: Shape, before: Shape) -> Array | None:
