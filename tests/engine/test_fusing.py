@@ -280,6 +280,25 @@ def test_convolutions_in_one_dimension_are_reshaped_at_the_ends_alone() -> None:
         same(run(steps, [x.numpy()])[0], module.double()(x.double()))
 
 
+def test_two_branches_in_one_dimension_are_summed_where_both_are_made() -> None:
+    nodes = [
+        node("Conv", "x w", "a"), node("Conv", "x v", "b"), node("Sigmoid", "a", "p"), node("Sigmoid", "b", "q"),
+        node("Mul", "p q", "y"),
+    ]  # fmt: skip
+    steps = fused(nodes, {"w": normal(4, 4, 1), "v": normal(4, 4, 1, seed=1)}, x=(4, 6))
+    assert kinds(steps) == ["reshape", "conv", "unary", "reshape", "conv", "unary", "binary", "reshape"]
+
+
+@pytest.mark.parametrize("order", ["s x", "x s"])
+def test_a_calculated_constant_goes_to_its_side(order: str) -> None:
+    nodes = [node("Softmax", "c", "s", axis=0), node("Sub", order, "y")]
+    constant, x = normal(3), normal(2, 3, seed=1)
+    network = graph(nodes, {"c": constant}, x=(3,))
+    assert kinds(fuse(lower(network))) == ["binary"]
+    difference = double(constant).softmax(0) - double(x)
+    same(calculated(network, x), difference if order == "s x" else -difference)
+
+
 def test_attention_has_no_reshapes_around_its_layers() -> None:
     torch.manual_seed(0)
     module = nn.TransformerEncoderLayer(8, 2, 16, 0.0, nn.GELU(), batch_first=True, norm_first=True).eval()
@@ -332,3 +351,8 @@ def test_any_network_gives_the_same_after_fusing(data: st.DataObject) -> None:
     assert len(smaller.steps) <= len(steps.steps)
     for one_way, other in zip(run(steps, [x]), run(smaller, [x]), strict=True):
         np.testing.assert_allclose(other, one_way, rtol=1e-3, atol=1e-3 * max(1, np.abs(one_way).max()))
+
+
+def test_a_constant_that_widens_a_reshaped_value_stays_behind_the_reshape() -> None:
+    nodes = [node("Relu", "x", "r"), node("Unsqueeze", "r", "u", axes=(2,)), node("Mul", "u c", "y")]
+    assert kinds(fused(nodes, {"c": normal(3)}, x=(4,))) == ["unary", "reshape", "binary"]
