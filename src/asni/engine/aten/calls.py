@@ -133,6 +133,11 @@ def axis_of(dimension: int, rank: int) -> int:
     return dimension % max(rank, 1)
 
 
+def of_each(given: Sequence[int], dimensions: int) -> Shape:
+    """One number may stand for all dimensions."""
+    return tuple(given) * dimensions if len(given) == 1 else tuple(given)
+
+
 def _unused(wanted: Sequence[str], taken: set[str]) -> str:
     numbered = (f"{wanted[-1]}.{number}" for number in count(2))
     found = next(name for name in chain(wanted, numbered) if name not in taken)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from asni.engine.aten.calls import Call, Operator, Shape, UnsupportedError, Value, axis_of
+from asni.engine.aten.calls import Call, Operator, Shape, UnsupportedError, Value, axis_of, of_each
 from asni.engine.graph import BATCH
 
 aten = torch.ops.aten
@@ -69,20 +69,15 @@ def _convolution(call: Call) -> Value:
         raise UnsupportedError(f"a convolution of {len(size)} dimensions")
     if len(value.shape) != len(weight.shape):
         raise UnsupportedError(f"an input of shape {value.shape}, which has no batch dimension")
-    dilation = _each(call["dilation"], len(size))
+    dilation = of_each(call["dilation"], len(size))
     attributes = {
         "kernel_shape": size,
-        "strides": _each(call["stride"], len(size)),
+        "strides": of_each(call["stride"], len(size)),
         "dilations": dilation,
         "pads": _pads(call["padding"], size, dilation),
         "group": call["groups"],
     }
     return call.emit("Conv", [value, weight, bias][: 2 + (bias is not None)], attributes=attributes)
-
-
-def _each(given: list[int], dimensions: int) -> Shape:
-    """One number may stand for all dimensions."""
-    return tuple(given) * dimensions if len(given) == 1 else tuple(given)
 
 
 def _pads(padding: list[int] | str, size: Shape, dilation: Shape) -> Shape:
@@ -93,7 +88,7 @@ def _pads(padding: list[int] | str, size: Shape, dilation: Shape) -> Shape:
         total = [reach * (kernel - 1) for kernel, reach in zip(size, dilation, strict=True)]
         return (*(each // 2 for each in total), *(each - each // 2 for each in total))
     assert not isinstance(padding, str)
-    return _each(padding, len(size)) * 2
+    return of_each(padding, len(size)) * 2
 
 
 def _batch_norm(call: Call) -> tuple[Value, ...]:

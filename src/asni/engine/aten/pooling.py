@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from asni.engine.aten.calls import Call, Operator, Shape, UnsupportedError, Value
+from asni.engine.aten.calls import Call, Operator, Shape, UnsupportedError, Value, of_each
 from asni.engine.graph import Array, Attribute
 
 aten = torch.ops.aten
@@ -20,9 +20,9 @@ class _Window:
         dimensions = len(self.kernel)
         self.inputs: Shape = call["self"].shape[-dimensions:]
         self.outputs = call.shape[-dimensions:]
-        self.strides = _each(call["stride"], dimensions) or self.kernel
-        self.dilations = _each(call.arguments.get("dilation") or [1], dimensions)
-        self.padding = _each(call["padding"], dimensions)
+        self.strides = of_each(call["stride"], dimensions) or self.kernel
+        self.dilations = of_each(call.arguments.get("dilation") or [1], dimensions)
+        self.padding = of_each(call["padding"], dimensions)
         self.ends = tuple(map(self._end, range(dimensions))) if call["ceil_mode"] else self.padding
 
     def _end(self, axis: int) -> int:
@@ -41,10 +41,6 @@ class _Window:
             ends = np.minimum(starts + self.kernel[axis], self.inputs[axis] + self.padding[axis])
             sizes = sizes[..., None] * (ends - starts).astype(np.float32)
         return sizes
-
-
-def _each(given: list[int], dimensions: int) -> Shape:
-    return tuple(given) * dimensions if len(given) == 1 else tuple(given)
 
 
 def _require_a_batch(call: Call, dimensions: int) -> None:
