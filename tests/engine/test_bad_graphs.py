@@ -94,6 +94,11 @@ def test_bad_graphs_are_refused_by_name(network: Graph, said: str | None) -> Non
         pytest.param([node("Add", "column row", "c")], id="outer sum"),
         pytest.param([node("ConstantOfShape", "over", "c")], id="for every item"),
         pytest.param(
+            [node("Concat", "row row", "row0", axis=0)]
+            + [node("Concat", f"row{index} row{index}", f"row{index + 1}", axis=0) for index in range(10)]
+            + [node("Concat", "row10 row10", "c", axis=0)], id="doubled",
+        ),
+        pytest.param(
             [node("Expand", f"{name} half", f"{name}s") for name in ("number", "column")]
             + [node("Add", "numbers columns", "c")], id="in several nodes",
         ),

@@ -282,11 +282,34 @@ def test_convolutions_in_one_dimension_are_reshaped_at_the_ends_alone() -> None:
 
 def test_two_branches_in_one_dimension_are_summed_where_both_are_made() -> None:
     nodes = [
-        node("Conv", "x w", "a"), node("Conv", "x v", "b"), node("Sigmoid", "a", "p"), node("Sigmoid", "b", "q"),
+        node("Conv", "x w", "a"), node("Sigmoid", "a", "p"), node("Conv", "x v", "b"), node("Sigmoid", "b", "q"),
         node("Mul", "p q", "y"),
     ]  # fmt: skip
     steps = fused(nodes, {"w": normal(4, 4, 1), "v": normal(4, 4, 1, seed=1)}, x=(4, 6))
     assert kinds(steps) == ["reshape", "conv", "unary", "reshape", "conv", "unary", "binary", "reshape"]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        pytest.param([node("Reshape", "x one", "r"), node("Add", "r column", "y")], id="the sum is larger"),
+        pytest.param([node("Reshape", "x other", "r"), node("Add", "r column", "y")], id="other rows"),
+        pytest.param(
+            [node("Reshape", "x flat", "r"), node("Reshape", "z flat", "s"), node("Add", "r s", "y")], id="two shapes"
+        ),
+        pytest.param(
+            [node("Reshape", "x flat", "r"), node("MatMul", "r w", "m"), node("Reshape", "m heads", "y")], id="heads"
+        ),
+    ],
+)
+def test_reshapes_stay_where_they_matter(nodes: list[Node]) -> None:
+    constants = {
+        "one": [0, 2, 6, 1], "other": [0, 6, 2], "column": normal(2, seed=1), "flat": [0, 12], "w": normal(12, 6),
+        "heads": [0, 2, 3],
+    }  # fmt: skip
+    first = [node("Sigmoid", "a", "x"), node("Sigmoid", "b", "z")]
+    steps = fused([*first, *nodes], constants, a=(2, 6), b=(3, 4))
+    assert kinds(steps).count("reshape") == sum(each.op == "Reshape" for each in nodes)
 
 
 @pytest.mark.parametrize("order", ["s x", "x s"])

@@ -52,6 +52,11 @@ def test_what_would_mix_items_is_refused(op: str, constants: Sequence[object], a
         pytest.param([node("Unsqueeze", "x", "u", axes=(0,)), node("Conv", "u w", "y")], id="channels"),
         pytest.param([node("Concat", "x x", "y", axis=0)], id="one after another"),
         pytest.param([node("Split", "x", "y z", axis=0)], id="halves"),
+        pytest.param([node("Unsqueeze", "t", "u", axes=(0,)), node("GlobalMaxPool", "u", "y")], id="pooled"),
+        pytest.param(
+            [node("Unsqueeze", "t", "u", axes=(0,)), node("MaxPool", "u", "y", kernel_shape=(3,), pads=(1, 1))],
+            id="in windows",
+        ),
         pytest.param([node("Reshape", "t column", "y")], id="items inside"),
     ],
 )
