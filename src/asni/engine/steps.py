@@ -12,7 +12,7 @@
 | reshape, expand | x | | |
 | transpose | x | permutation | |
 | concat | several | axis | |
-| slice | x | axis, start, step | |
+| slice | x | axis, start, step (below 0: backwards) | |
 | constant | | | value |
 | softmax | x | axis | |
 | layer_norm | x | dimensions (how many trailing ones are normalised), epsilon | weight and bias, in the shape of these dimensions |

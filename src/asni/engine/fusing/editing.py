@@ -1,6 +1,6 @@
 """Steps that can be changed: who makes a value, and who uses it."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -22,6 +22,7 @@ class Editor:
         self.position = {name: index for index, name in enumerate(self.steps)}
         sizes = (array.size for step in steps.steps for array in step.constants.values())
         self.elements = ALLOWED_ELEMENTS + 4 * sum(sizes)
+        self._uses = Counter(steps.outputs)
         self._users: dict[str, dict[str, int]] = defaultdict(dict)
         for step in steps.steps:
             self._count(step, 1)
@@ -32,7 +33,7 @@ class Editor:
 
     def uses(self, name: str) -> int:
         """How often a value is used."""
-        return sum(self._users[name].values()) + (name in self.outputs)
+        return self._uses[name]
 
     def sole_maker(self, name: str) -> Step | None:
         """The step that makes a value, if the step that asks is the only use of it."""
@@ -88,6 +89,7 @@ class Editor:
 
     def _count(self, step: Step, change: int) -> None:
         for name in step.inputs:
+            self._uses[name] += change
             users = self._users[name]
             users[step.output] = users.get(step.output, 0) + change
             if not users[step.output]:
