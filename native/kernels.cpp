@@ -22,7 +22,7 @@ static const asni_kernel KERNELS[ASNI_KERNEL_COUNT] = {
 // Floats of scratch memory that a thread needs for an operation.
 static int64_t scratch(int64_t kernel, const void *parameters) {
     if (kernel == ASNI_WINOGRAD) return winograd_scratch(*(const Winograd *)parameters);
-    if (kernel == ASNI_POOL) return ((const Pool *)parameters)->width;
+    if (kernel == ASNI_POOL) return pool_scratch(*(const Pool *)parameters);
     return 0;
 }
 

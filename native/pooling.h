@@ -13,6 +13,7 @@ struct Pool {
     const int32_t *row_window, *column_window;         // [rows][2], [columns][2]: first and end
     int64_t row_step, column_step;                     // dilation
     int64_t width;                                     // of the input map
+    int64_t window, stride, left;                      // of the columns if the stride is 1 or 2, else 0
     int64_t pairs;                                     // 2x2 with stride 2, so that nothing overlaps or is cut off
     const float *scale;                                // [rows][columns]: 1 / divisor of an average
     int64_t element;
@@ -56,10 +57,42 @@ template <int N> ASNI_INLINE void pool_pairs(const Pool &p, const float *x, floa
         }
 }
 
+template <size_t... I>
+ASNI_INLINE Vector<LANES> neighbours(const float *from, int64_t stride, std::index_sequence<I...>) {
+    const Vector<LANES> first = load<LANES>(from);
+    if (stride == 1) return first;
+    return __builtin_shufflevector(first, load<LANES>(from + LANES), (2 * int(I))...);
+}
+
+// The columns of a row whose windows are all alike, by vectors. Around the line there is what changes nothing.
+ASNI_INLINE void pool_line(const Pool &p, const float *line, const float *scale, float *y) {
+    int64_t c = 0;
+    for (; c < p.columns; c += LANES) {
+        Vector<LANES> result = all<LANES>(p.average ? 0.0f : -INFINITY);
+        for (int64_t k = 0; k < p.window; k++)
+            result = pooled<LANES>(
+                result, neighbours(line + c * p.stride + k - p.left, p.stride, std::make_index_sequence<LANES>()),
+                p.average);
+        float values[LANES];
+        store<LANES>(values, result);
+        for (int64_t i = 0; i < smaller(LANES, p.columns - c); i++)
+            y[c + i] = p.average ? values[i] * scale[c + i] : values[i];
+    }
+}
+
+// How far beside a line its windows and the vectors of them reach.
+ASNI_INLINE int64_t line_margin(const Pool &p) { return larger(p.left, 0) + p.window + 3 * LANES; }
+ASNI_INLINE int64_t pool_scratch(const Pool &p) {
+    return larger(p.width, p.stride * p.columns) + 2 * line_margin(p);
+}
+
 // The rows of a window are pooled first, by vectors of neighbouring columns.
-ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *line) {
+ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *scratch) {
+    const float nothing = p.average ? 0.0f : -INFINITY;
+    float *line = scratch + line_margin(p);
+    for (int64_t j = 0; j < pool_scratch(p); j++) scratch[j] = nothing;
     for (int64_t r = 0; r < p.rows; r++) {
-        for (int64_t j = 0; j < p.width; j++) line[j] = p.average ? 0.0f : -INFINITY;
+        for (int64_t j = 0; j < p.width; j++) line[j] = nothing;
         for (int64_t i = p.row_window[2 * r]; i < p.row_window[2 * r + 1]; i += p.row_step) {
             const float *row = x + i * p.x_row;
             int64_t j = 0;
@@ -67,11 +100,17 @@ ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *line) 
                 store<LANES>(line + j, pooled<LANES>(load<LANES>(line + j), load<LANES>(row + j), p.average));
             for (; j < p.width; j++) line[j] = pooled<1>(line[j], row[j], p.average);
         }
+        const float *scale = p.average ? p.scale + r * p.columns : nullptr;
+        float *to = y + r * p.y_row;
+        if (p.stride) {
+            pool_line(p, line, scale, to);
+            continue;
+        }
         for (int64_t c = 0; c < p.columns; c++) {
-            float result = p.average ? 0.0f : -INFINITY;
+            float result = nothing;
             for (int64_t j = p.column_window[2 * c]; j < p.column_window[2 * c + 1]; j += p.column_step)
                 result = pooled<1>(result, line[j], p.average);
-            y[r * p.y_row + c] = p.average ? result * p.scale[r * p.columns + c] : result;
+            to[c] = p.average ? result * scale[c] : result;
         }
     }
 }

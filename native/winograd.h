@@ -73,6 +73,27 @@ ASNI_INLINE void transform_back(const float *from, int64_t step, Lanes *to) {
     }
 }
 
+// Where a block of tiles lies in scratch memory. Frequencies are an odd number of vectors apart: they are written and
+// read one after the other, and would otherwise compete for the same lines of the first cache.
+struct Transforms {
+    float *u, *m, *d, *line;
+    int64_t vectors, width, packed, u_step, m_step;
+};
+
+ASNI_INLINE Transforms transforms_of(const Winograd &layer, int64_t vectors, float *scratch) {
+    Transforms t;
+    t.vectors = vectors;
+    t.width = vectors * LANES;
+    t.packed = rounded_up(layer.to.channels, PACK);
+    t.u_step = (layer.inputs * vectors | 1) * LANES;
+    t.m_step = (t.packed * vectors | 1) * LANES;
+    t.u = scratch;
+    t.m = t.u + FREQUENCIES * t.u_step;
+    t.d = t.m + FREQUENCIES * t.m_step;
+    t.line = t.d + FREQUENCIES * t.width;
+    return t;
+}
+
 // The inputs of a tile whose vectors are items.
 ASNI_INLINE void gather_items(const Winograd &layer, const float *x, int64_t tile, Lanes *d) {
     const int64_t row = tile / tile_columns_of(layer) * 4 - layer.top;
@@ -161,31 +182,44 @@ static void scatter_tiles(const Winograd &layer, const float *from, int64_t step
     }
 }
 
-// M[f][o][v] = sum over c of weight[f][o][c] * U[f][c][v], for `vectors` (at least STRIP) vectors of tiles.
-static void multiply_frequencies(const Winograd &layer, const float *u, float *m, int64_t vectors) {
-    const int64_t packs = (layer.to.channels + PACK - 1) / PACK;
+// One strip of S vectors of tiles, PACK output channels: products of one frequency summed over the input channels.
+template <int S>
+ASNI_INLINE void multiply_strip(const float *from, const float *weight, int64_t inputs, int64_t vectors, float *to) {
+    Lanes sums[PACK][S];
+    ASNI_UNROLL for (int o = 0; o < PACK; o++) ASNI_UNROLL for (int s = 0; s < S; s++) sums[o][s] = all<LANES>(0.0f);
+    for (int64_t c = 0; c < inputs; c++, from += vectors * LANES) {
+        Lanes in[S];
+        ASNI_UNROLL for (int s = 0; s < S; s++) in[s] = load<LANES>(from + s * LANES);
+        ASNI_UNROLL for (int o = 0; o < PACK; o++) {
+            const Lanes w = all<LANES>(weight[c * PACK + o]);
+            ASNI_UNROLL for (int s = 0; s < S; s++) sums[o][s] += in[s] * w;
+        }
+    }
+    ASNI_UNROLL for (int o = 0; o < PACK; o++) ASNI_UNROLL for (int s = 0; s < S; s++)
+        store<LANES>(to + (o * vectors + s) * LANES, sums[o][s]);
+}
+
+// M[f][o][v] = sum over c of weight[f][o][c] * U[f][c][v]; the last strip is moved back to end at the last vector.
+template <int S> static void multiply_frequencies(const Winograd &layer, const Transforms &t) {
+    const int64_t packs = t.packed / PACK;
     for (int64_t f = 0; f < FREQUENCIES; f++)
         for (int64_t pack = 0; pack < packs; pack++) {
             const float *weight = layer.weight + (f * packs + pack) * layer.inputs * PACK;
-            for (int64_t strip = 0; strip < vectors; strip += STRIP) {
-                const int64_t v = smaller(strip, vectors - STRIP);
-                const float *from = u + (f * layer.inputs * vectors + v) * LANES;
-                Lanes sums[PACK][STRIP];
-                ASNI_UNROLL for (int o = 0; o < PACK; o++) ASNI_UNROLL for (int s = 0; s < STRIP; s++)
-                    sums[o][s] = all<LANES>(0.0f);
-                for (int64_t c = 0; c < layer.inputs; c++, from += vectors * LANES) {
-                    Lanes in[STRIP];
-                    ASNI_UNROLL for (int s = 0; s < STRIP; s++) in[s] = load<LANES>(from + s * LANES);
-                    ASNI_UNROLL for (int o = 0; o < PACK; o++) {
-                        const Lanes w = all<LANES>(weight[c * PACK + o]);
-                        ASNI_UNROLL for (int s = 0; s < STRIP; s++) sums[o][s] += in[s] * w;
-                    }
-                }
-                float *to = m + ((f * packs + pack) * PACK * vectors + v) * LANES;
-                ASNI_UNROLL for (int o = 0; o < PACK; o++) ASNI_UNROLL for (int s = 0; s < STRIP; s++)
-                    store<LANES>(to + (o * vectors + s) * LANES, sums[o][s]);
+            for (int64_t strip = 0; strip < t.vectors; strip += S) {
+                const int64_t v = smaller(strip, t.vectors - S);
+                multiply_strip<S>(t.u + f * t.u_step + v * LANES, weight, layer.inputs, t.vectors,
+                                  t.m + f * t.m_step + (pack * PACK * t.vectors + v) * LANES);
             }
         }
+}
+
+static void multiply(const Winograd &layer, const Transforms &t) {
+    if (t.vectors >= STRIP)
+        multiply_frequencies<STRIP>(layer, t);
+    else if (t.vectors >= 2)
+        multiply_frequencies<2>(layer, t);
+    else
+        multiply_frequencies<1>(layer, t);
 }
 
 // Tiles first .. first + count of one group, through scratch memory.
@@ -194,30 +228,27 @@ static void winograd_block(const Winograd &layer, const asni_run *run, int64_t g
     const Positions &to = layer.to;
     float *base = run->arena + g * run->group_stride;
     const bool items = layer.lanes_are_items;
-    const int64_t vectors = larger(STRIP, items ? count : (count + LANES - 1) / LANES), width = vectors * LANES;
-    const int64_t packed = rounded_up(to.channels, PACK);
-    float *u = run->scratch, *m = u + FREQUENCIES * layer.inputs * width, *d = m + FREQUENCIES * packed * width;
-    float *line = d + FREQUENCIES * width;
+    const Transforms t = transforms_of(layer, items ? count : (count + LANES - 1) / LANES, run->scratch);
     Lanes held[FREQUENCIES];
-    memset(d, 0, (size_t)(FREQUENCIES * width) * 4);
+    memset(t.d, 0, (size_t)(FREQUENCIES * t.width) * 4);
     for (int64_t c = 0; c < layer.inputs; c++) {
         const float *x = base + to.x + c * layer.x_channel;
-        if (!items) gather_tiles(layer, x, first, count, d, width, line);
-        for (int64_t v = 0; v < vectors; v++) {
+        if (!items) gather_tiles(layer, x, first, count, t.d, t.width, t.line);
+        for (int64_t v = 0; v < t.vectors; v++) {
             if (items)
-                gather_items(layer, x, first + smaller(v, count - 1), held);
+                gather_items(layer, x, first + v, held);
             else
-                ASNI_UNROLL for (int f = 0; f < FREQUENCIES; f++) held[f] = load<LANES>(d + f * width + v * LANES);
-            transform(held, u + (c * vectors + v) * LANES, layer.inputs * width);
+                ASNI_UNROLL for (int f = 0; f < FREQUENCIES; f++) held[f] = load<LANES>(t.d + f * t.width + v * LANES);
+            transform(held, t.u + (c * t.vectors + v) * LANES, t.u_step);
         }
     }
-    multiply_frequencies(layer, u, m, vectors);
+    multiply(layer, t);
     for (int64_t o = 0; o < to.channels; o++) {
         float *y = base + to.y + o * to.y_channel;
         const float *residual = to.residual < 0 ? nullptr : base + to.residual + o * to.residual_channel;
         const Lanes bias = all<LANES>(layer.bias[o]);
-        for (int64_t v = 0; v < (items ? count : vectors); v++) {
-            transform_back(m + (o * vectors + v) * LANES, packed * width, held);
+        for (int64_t v = 0; v < t.vectors; v++) {
+            transform_back(t.m + (o * t.vectors + v) * LANES, t.m_step, held);
             Lanes total = all<LANES>(0.0f);
             ASNI_UNROLL for (int f = 0; f < 16; f++) {
                 held[f] += bias;
@@ -227,17 +258,16 @@ static void winograd_block(const Winograd &layer, const asni_run *run, int64_t g
             if (items)
                 scatter_tile(layer, held, first + v, y, residual);
             else
-                ASNI_UNROLL for (int f = 0; f < 16; f++) store<LANES>(d + f * width + v * LANES, held[f]);
+                ASNI_UNROLL for (int f = 0; f < 16; f++) store<LANES>(t.d + f * t.width + v * LANES, held[f]);
         }
-        if (!items) scatter_tiles(layer, d, width, first, count, y, residual, line);
+        if (!items) scatter_tiles(layer, t.d, t.width, first, count, y, residual, t.line);
     }
 }
 
 // How many floats of scratch memory a block takes.
 ASNI_INLINE int64_t winograd_scratch(const Winograd &layer) {
-    const int64_t width = larger(STRIP, layer.block) * LANES;
-    return FREQUENCIES * (layer.inputs + rounded_up(layer.to.channels, PACK) + 1) * width +
-           8 * (tile_columns_of(layer) + 1);
+    const Transforms t = transforms_of(layer, layer.block, nullptr);
+    return FREQUENCIES * (t.u_step + t.m_step + t.width) + 8 * (tile_columns_of(layer) + 1);
 }
 
 static void winograd(const void *parameters, const asni_run *run) {

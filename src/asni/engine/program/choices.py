@@ -17,6 +17,8 @@ FIRST_CACHE = 24 << 10
 """Bytes of inputs that stay in a first cache of 32 KB while all output channels use them."""
 SECOND_CACHE = 512 << 10
 MOST_TILES = 5
+MOST_PLACES = 16
+"""Of a kernel whose inputs are copied side by side for one output."""
 DENSE_FROM = 0.15
 """The density from which dense kernels are worth timing."""
 
@@ -87,7 +89,7 @@ def second_choices(best: Choice, site: Site) -> list[Choice]:
         other = {1, best.blocks // 2, best.blocks * 2, best.blocks * 4} - {0, best.blocks}
         return [Choice("sparse", best.tile, each, best.whole) for each in sorted(other) if each <= channels]
     if best.kernel == "winograd":
-        return [Choice("winograd", best.tile, best.blocks * 2), Choice("winograd", best.tile, max(1, best.blocks // 2))]
+        return [Choice("winograd", best.tile, each) for each in (2 * best.blocks, best.blocks // 2) if each]
     return []
 
 
@@ -157,8 +159,8 @@ def _winograd(site: Site, machine: Machine) -> list[Choice]:
     vectors = -(-site.outputs[0] // 4) * -(-site.outputs[1] // 4)
     if site.mode == "plain":
         vectors = -(-vectors // machine.lanes)
-    block = SECOND_CACHE // (36 * channels * machine.lanes * 4) // strip * strip
-    return [Choice("winograd", (pack,), max(strip, min(block, vectors)))]
+    block = max(1, SECOND_CACHE // (36 * channels * machine.lanes * 4) // strip) * strip
+    return [Choice("winograd", (pack,), min(block, vectors))]
 
 
 def _footprint(site: Site, tile: tuple[int, ...], machine: Machine) -> int:
@@ -183,5 +185,5 @@ def _dense_block(site: Site, tile: tuple[int, ...], machine: Machine) -> int:
 
 
 def _reads_a_row(site: Site) -> bool:
-    """Whether the inputs of the one output lie side by side: a linear layer, or a map of one pixel."""
-    return site.x.shape[2:] == (1, 1) and site.window.groups == 1
+    """Whether the inputs of the one output can be put side by side at little cost."""
+    return site.window.groups == 1 and site.window.kernel[0] * site.window.kernel[1] <= MOST_PLACES

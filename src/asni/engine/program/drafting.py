@@ -170,27 +170,29 @@ class Drafter:
         if settings["mode"] == "average":
             shapes = self.layout(step.inputs[0]).shape, self.steps.shapes[step.output]
             scale = np.ascontiguousarray(1 / divisors(step, *shapes)[0, 0], np.float32)
-        self._pool(number, step, vertical, horizontal, dilation, scale)
+        regular = (kernel[1], stride[1], pads[1]) if stride[1] <= 2 and dilation[1] == 1 else (0, 0, 0)
+        self._pool(number, step, (vertical, horizontal), dilation, scale, regular)
 
     def adaptive_pool(self, number: int, step: Step) -> None:
         x, y = self.steps.shapes[step.inputs[0]], self.steps.shapes[step.output]
         vertical, horizontal = (np.array([(b.start, b.stop) for b in bins(x[a], y[a])], np.int32) for a in (2, 3))
         counts = np.diff(vertical) * np.diff(horizontal).T
         scale = (1 / counts).astype(np.float32) if step.settings["mode"] == "average" else None
-        self._pool(number, step, vertical, horizontal, (1, 1), scale)
+        self._pool(number, step, (vertical, horizontal), (1, 1), scale, (0, 0, 0))
 
     def _pool(
-        self, number: int, step: Step, vertical: Array, horizontal: Array, dilation: tuple[int, int], scale: Array | None
-    ) -> None:
+        self, number: int, step: Step, windows: tuple[Array, Array], dilation: tuple[int, int], scale: Array | None,
+        regular: tuple[int, int, int],
+    ) -> None:  # fmt: skip
         x, y = self.layout(step.inputs[0]), self.new(step.output)
-        pairs = all(np.array_equal(each, 2 * np.indices(each.shape).sum(0)) for each in (vertical, horizontal))
+        pairs = all(np.array_equal(each, 2 * np.indices(each.shape).sum(0)) for each in windows)
         self.draft.call(
             "pool", number, step.output, (step.inputs[0],),
             x=self.draft.place(step.inputs[0]), y=self.draft.place(step.output), channels=x.shape[0] * x.shape[1],
             rows=y.shape[2], columns=y.shape[3], x_channel=x.channel, x_row=x.row, y_channel=y.channel, y_row=y.row,
-            average=int(scale is not None), row_window=vertical, column_window=horizontal, row_step=dilation[0],
-            column_step=dilation[1], width=x.shape[3],
-            pairs=int(dilation == (1, 1) and pairs), scale=scale, element=x.element,
+            average=int(scale is not None), row_window=windows[0], column_window=windows[1], row_step=dilation[0],
+            column_step=dilation[1], width=x.shape[3], window=regular[0],
+            stride=regular[1], left=regular[2], pairs=int(dilation == (1, 1) and pairs), scale=scale, element=x.element,
         )  # fmt: skip
 
     # Elements

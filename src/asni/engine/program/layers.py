@@ -137,10 +137,28 @@ class Layer:
         )  # fmt: skip
 
     def _dense_row(self, choice: Choice, item: int) -> None:
-        seen = np.flatnonzero(taps_of_pixel(self.window, self._layout(self.x)).seen)
-        weight = np.ascontiguousarray(self.weight.reshape(*self.weight.shape[:2], -1)[:, :, seen[0]])
+        x, inputs = self._layout(self.x), self.weight.shape[1]
+        taps = taps_of_pixel(self.window, x)
+        seen = np.flatnonzero(taps.seen)
+        read, place = self.x, self._at(self.x, item, int(taps.offset[0, seen[0]]))
+        if len(seen) > 1 or x.channel != 1:
+            read = self.draft.flat(len(seen) * inputs)
+            for row, column in enumerate(seen):
+                self._gather(self._at(self.x, item, int(taps.offset[0, column])), read, row * inputs, x.channel)
+            place = self.draft.place(read)
+        # Input channels of one place after the other.
+        weight = self.weight.reshape(*self.weight.shape[:2], -1)[:, :, seen].transpose(0, 2, 1)
         self.draft.call(
-            "dense_row", self.number, self.y, self._reads(),
-            x=self._at(self.x, item), y=self._at(self.y, item), channels=len(self.bias), inputs=weight.shape[1],
-            weight=weight, bias=self.bias, **self._ending(item),
+            "dense_row", self.number, self.y, self._reads(read),
+            x=place, y=self._at(self.y, item), channels=len(self.bias), inputs=len(seen) * inputs,
+            weight=np.ascontiguousarray(weight), bias=self.bias, **self._ending(item),
+        )  # fmt: skip
+
+    def _gather(self, place: Place, to: str, start: int, stride: int) -> None:
+        """Put one pixel of all channels side by side."""
+        channels = self.weight.shape[1]
+        self.draft.call(
+            "copy", self.number, to, (self.x,),
+            x=place, y=self.draft.place(to, start), size=[1, 1, 1, 1, 1, channels], x_stride=[0, 0, 0, 0, 0, stride],
+            y_stride=[0, 0, 0, 0, 0, 1], element=1,
         )  # fmt: skip

@@ -1,7 +1,7 @@
 """The structures of native/ as Python sees them: the same fields in the same order, 8 bytes each."""
 
 
-from ctypes import POINTER, Structure, c_double, c_int64, c_void_p
+from ctypes import POINTER, Structure, addressof, c_char, c_double, c_int64, c_void_p
 from functools import cache
 from typing import Any
 
@@ -78,7 +78,7 @@ PARAMETERS: dict[str, type[Structure]] = {
     "dense_row": _structure("DenseRow", "x", "y", "residual", "channels", "inputs", "*weight", "*bias", *_ACTIVATION),
     "pool": _structure(
         "Pool", "x", "y", "channels", "rows", "columns", "x_channel", "x_row", "y_channel", "y_row", "average",
-        "*row_window", "*column_window", "row_step", "column_step", "width", "pairs", "*scale", "element",
+        "*row_window", "*column_window", "row_step", "column_step", "width", "window", "stride", "left", "pairs", "*scale", "element",
     ),
     "unary": _structure(
         "Unary", "x", "y", "planes", "rows", "floats", "x_plane", "x_row", "y_plane", "y_row", "function", "~low",
@@ -130,7 +130,11 @@ def tiles(kernel: str) -> list[tuple[int, int, int, int, int]]:
 
 def address(array: Any) -> int:
     """The address of a NumPy array's memory; whoever passes it on keeps the array."""
-    # Several times faster than array.ctypes.data.
-    return int(array.__array_interface__["data"][0]) if array is not None else 0
-
-
+    if array is None:
+        return 0
+    try:
+        # Four times faster than array.ctypes.data, which a small network would notice.
+        return addressof(c_char.from_buffer(array))
+    except (TypeError, ValueError):
+        # It is empty, or must not be written to.
+        return int(array.ctypes.data)
