@@ -58,7 +58,8 @@ ASNI_INLINE void dense_groups(const Dense &layer, const asni_run *run, Range pac
         const float *x = base + to.x + row * to.x_row + column * to.x_column;
         float *y = base + to.y + row * to.y_row + column * LANES;
         const float *residual = to.residual < 0 ? nullptr : base + to.residual + row * to.residual_row + column * LANES;
-        for (int64_t k = 0; k < layer.inputs; k += layer.block)
+        // Once even if there is no input, because all windows lie in the padding.
+        for (int64_t k = 0; k == 0 || k < layer.inputs; k += layer.block)
             for (int64_t pack = packs.begin; pack < packs.end; pack++) {
                 const int64_t part = pack / packs_each, within = pack % packs_each * O, o = part * channels + within;
                 dense_tile<O, G, R, C, S>(

@@ -52,7 +52,11 @@ template <int N> ASNI_INLINE void pool_pairs(const Pool &p, const float *x, floa
             const float *upper = x + 2 * r * p.x_row + 2 * c, *lower = upper + p.x_row;
             const Vector<N> a = pooled<N>(load<N>(upper), load<N>(lower), p.average);
             const Vector<N> b = pooled<N>(load<N>(upper + N), load<N>(lower + N), p.average);
-            const Vector<N> result = pooled_pairs<N>(a, b, p.average, std::make_index_sequence<N>());
+            Vector<N> result;
+            if constexpr (N == 1)
+                result = pooled<N>(a, b, p.average);
+            else
+                result = pooled_pairs<N>(a, b, p.average, std::make_index_sequence<N>());
             store<N>(y + r * p.y_row + c, p.average ? result * 0.25f : result);
         }
 }
@@ -90,7 +94,6 @@ ASNI_INLINE int64_t pool_scratch(const Pool &p) {
 ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *scratch) {
     const float nothing = p.average ? 0.0f : -INFINITY;
     float *line = scratch + line_margin(p);
-    for (int64_t j = 0; j < pool_scratch(p); j++) scratch[j] = nothing;
     for (int64_t r = 0; r < p.rows; r++) {
         for (int64_t j = 0; j < p.width; j++) line[j] = nothing;
         for (int64_t i = p.row_window[2 * r]; i < p.row_window[2 * r + 1]; i += p.row_step) {
@@ -118,6 +121,7 @@ ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *scratc
 static void pool(const void *parameters, const asni_run *run) {
     const Pool &p = *(const Pool *)parameters;
     const Share mine = share_of(p.channels, run);
+    for (int64_t j = 0; j < pool_scratch(p); j++) run->scratch[j] = p.average ? 0.0f : -INFINITY;
     for (int64_t g = mine.groups.begin; g < mine.groups.end; g++)
         for (int64_t c = mine.channels.begin; c < mine.channels.end; c++) {
             float *base = run->arena + g * run->group_stride;
@@ -129,6 +133,8 @@ static void pool(const void *parameters, const asni_run *run) {
                 pool_pairs<LANES>(p, x, y);
             else if (p.pairs && p.columns >= 4)
                 pool_pairs<4>(p, x, y);
+            else if (p.pairs)
+                pool_pairs<1>(p, x, y);
             else
                 pool_map(p, x, y, run->scratch);
         }

@@ -3,6 +3,7 @@
 // and transformed back. A vector holds the same tile of several items ("lanes") or several tiles of one ("plain").
 #pragma once
 #include "tiles.h"
+#include <utility>
 
 namespace ASNI_NAMESPACE {
 
@@ -76,7 +77,7 @@ ASNI_INLINE void transform_back(const float *from, int64_t step, Lanes *to) {
 // Where a block of tiles lies in scratch memory. Frequencies are an odd number of vectors apart: they are written and
 // read one after the other, and would otherwise compete for the same lines of the first cache.
 struct Transforms {
-    float *u, *m, *d, *line;
+    float *u, *m, *d, *q;
     int64_t vectors, width, packed, u_step, m_step;
 };
 
@@ -90,7 +91,7 @@ ASNI_INLINE Transforms transforms_of(const Winograd &layer, int64_t vectors, flo
     t.u = scratch;
     t.m = t.u + FREQUENCIES * t.u_step;
     t.d = t.m + FREQUENCIES * t.m_step;
-    t.line = t.d + FREQUENCIES * t.width;
+    t.q = t.d + FREQUENCIES * t.width;
     return t;
 }
 
@@ -112,35 +113,81 @@ ASNI_INLINE void gather_items(const Winograd &layer, const float *x, int64_t til
         }
 }
 
-// The inputs of several tiles of one map: to[6 * i + j][tile], the tiles `step` floats apart in i and j. A row is first
-// split into the four columns of each tile, which the compiler does by vectors.
+// Every fourth float of a row, by vectors: q[j][t] = x[4 t + j].
+template <int N, size_t... I>
+ASNI_INLINE void split_by_four(const float *x, float *q, int64_t pitch, std::index_sequence<I...>) {
+    typedef Vector<N> Part;
+    const Part a = load<N>(x), b = load<N>(x + N), c = load<N>(x + 2 * N), d = load<N>(x + 3 * N);
+    const Part even0 = __builtin_shufflevector(a, b, (2 * int(I))...);
+    const Part even1 = __builtin_shufflevector(c, d, (2 * int(I))...);
+    const Part odd0 = __builtin_shufflevector(a, b, (2 * int(I) + 1)...);
+    const Part odd1 = __builtin_shufflevector(c, d, (2 * int(I) + 1)...);
+    store<N>(q, __builtin_shufflevector(even0, even1, (2 * int(I))...));
+    store<N>(q + pitch, __builtin_shufflevector(odd0, odd1, (2 * int(I))...));
+    store<N>(q + 2 * pitch, __builtin_shufflevector(even0, even1, (2 * int(I) + 1)...));
+    store<N>(q + 3 * pitch, __builtin_shufflevector(odd0, odd1, (2 * int(I) + 1)...));
+}
+
+// The inverse: y[4 t + j] = q[j][t], as four vectors.
+template <int N, size_t... I>
+ASNI_INLINE void join_by_four(const float *q, int64_t pitch, Vector<N> *y, std::index_sequence<I...>) {
+    typedef Vector<N> Part;
+    const Part a = load<N>(q), b = load<N>(q + pitch), c = load<N>(q + 2 * pitch), d = load<N>(q + 3 * pitch);
+#define ASNI_ZIP_LOW(u, v) __builtin_shufflevector(u, v, (int(I) / 2 + (I % 2 ? N : 0))...)
+#define ASNI_ZIP_HIGH(u, v) __builtin_shufflevector(u, v, (N / 2 + int(I) / 2 + (I % 2 ? N : 0))...)
+    const Part ac0 = ASNI_ZIP_LOW(a, c), ac1 = ASNI_ZIP_HIGH(a, c);
+    const Part bd0 = ASNI_ZIP_LOW(b, d), bd1 = ASNI_ZIP_HIGH(b, d);
+    y[0] = ASNI_ZIP_LOW(ac0, bd0);
+    y[1] = ASNI_ZIP_HIGH(ac0, bd0);
+    y[2] = ASNI_ZIP_LOW(ac1, bd1);
+    y[3] = ASNI_ZIP_HIGH(ac1, bd1);
+#undef ASNI_ZIP_LOW
+#undef ASNI_ZIP_HIGH
+}
+
+constexpr int SPLIT = ASNI_LANES >= 8 ? 8 : 4;
+
+ASNI_INLINE void copy_floats(const float *from, int64_t count, float *to) {
+    int64_t k = 0;
+    for (; k + SPLIT <= count; k += SPLIT) store<SPLIT>(to + k, load<SPLIT>(from + k));
+    for (; k < count; k++) to[k] = from[k];
+}
+
+// The rows of a map split by four, with a zero before and zeros behind: row r, phase j starts at (4 r + j) * pitch + 1.
+ASNI_INLINE int64_t split_pitch(const Winograd &layer) { return rounded_up(tile_columns_of(layer) + 2, SPLIT) + SPLIT; }
+
+static void split_rows(const Winograd &layer, const float *x, int64_t begin, int64_t end, float *q) {
+    const int64_t pitch = split_pitch(layer);
+    for (int64_t r = begin; r < end; r++) {
+        const float *row = x + r * layer.to.x_row;
+        float *to = q + 4 * r * pitch + 1;
+        int64_t t = 0;
+        for (; 4 * (t + SPLIT) <= layer.width; t += SPLIT)
+            split_by_four<SPLIT>(row + 4 * t, to + t, pitch, std::make_index_sequence<SPLIT>());
+        for (; t < pitch - 1; t++)
+            for (int64_t j = 0; j < 4; j++) to[j * pitch + t] = 4 * t + j < layer.width ? row[4 * t + j] : 0.0f;
+        for (int64_t j = 0; j < 4; j++) to[j * pitch - 1] = 0.0f;
+    }
+}
+
+// The inputs of several tiles of one map: to[6 * i + j][tile], `step` floats from one place of a tile to the next.
 static void gather_tiles(const Winograd &layer, const float *x, int64_t first, int64_t count, float *to, int64_t step,
-                         float *line) {
-    const int64_t across = tile_columns_of(layer), length = across + 1;
-    float *phase = line + 4 * length;
+                         float *q) {
+    const int64_t across = tile_columns_of(layer), pitch = split_pitch(layer);
+    split_rows(layer, x, larger(0, first / across * 4 - layer.top),
+               smaller(layer.height, (first + count - 1) / across * 4 - layer.top + 6), q);
     for (int64_t done = 0; done < count;) {
         const int64_t tile = first + done, row = tile / across * 4 - layer.top, column = tile % across;
         const int64_t taken = smaller(across - column, count - done);
-        for (int64_t i = 0; i < 6; i++) {
-            const int64_t r = row + i;
-            float *target = to + 6 * i * step + done;
-            if (r < 0 || r >= layer.height) {
-                for (int64_t j = 0; j < 6; j++) memset(target + j * step, 0, (size_t)taken * 4);
-                continue;
+        for (int64_t i = 0; i < 6; i++)
+            for (int64_t j = 0; j < 6; j++) {
+                float *target = to + (6 * i + j) * step + done;
+                const int64_t place = j - layer.left + 4;
+                if (row + i < 0 || row + i >= layer.height)
+                    for (int64_t k = 0; k < taken; k++) target[k] = 0.0f;
+                else
+                    copy_floats(q + (4 * (row + i) + place % 4) * pitch + place / 4 + column, taken, target);
             }
-            const int64_t there = smaller(layer.width, 4 * length - layer.left);
-            memset(line, 0, (size_t)layer.left * 4);
-            memcpy(line + layer.left, x + r * layer.to.x_row, (size_t)there * 4);
-            memset(line + layer.left + there, 0, (size_t)(4 * length - layer.left - there) * 4);
-            for (int64_t t = 0; t < length; t++) {
-                phase[t] = line[4 * t];
-                phase[length + t] = line[4 * t + 1];
-                phase[2 * length + t] = line[4 * t + 2];
-                phase[3 * length + t] = line[4 * t + 3];
-            }
-            for (int64_t j = 0; j < 6; j++)
-                memcpy(target + j * step, phase + j % 4 * length + column + j / 4, (size_t)taken * 4);
-        }
         done += taken;
     }
 }
@@ -156,27 +203,33 @@ static void scatter_tile(const Winograd &layer, const Lanes *outputs, int64_t ti
         }
 }
 
+template <int N>
+ASNI_INLINE void end_row(const Positions &to, Vector<N> value, const float *residual, float *y) {
+    if (residual) value += load<N>(residual);
+    store<N>(y, activated<N>(value, to.activation));
+}
+
 // The outputs of several tiles of one map, from[4 * i + j][tile], back into rows.
 static void scatter_tiles(const Winograd &layer, const float *from, int64_t step, int64_t first, int64_t count,
-                          float *y, const float *residual, float *line) {
+                          float *y, const float *residual) {
     const Positions &to = layer.to;
     const int64_t across = tile_columns_of(layer);
     for (int64_t done = 0; done < count;) {
-        const int64_t tile = first + done, row = tile / across * 4, column = tile % across;
-        const int64_t taken = smaller(across - column, count - done);
+        const int64_t tile = first + done, row = tile / across * 4, column = tile % across * 4;
+        const int64_t taken = smaller(across - tile % across, count - done);
+        const int64_t width = smaller(4 * taken, to.columns - column);
         for (int64_t i = 0; i < smaller(4, to.rows - row); i++) {
             const float *source = from + 4 * i * step + done;
-            for (int64_t t = 0; t < taken; t++) {
-                line[4 * t] = source[t];
-                line[4 * t + 1] = source[step + t];
-                line[4 * t + 2] = source[2 * step + t];
-                line[4 * t + 3] = source[3 * step + t];
+            float *target = y + (row + i) * to.y_row + column;
+            const float *more = residual ? residual + (row + i) * to.residual_row + column : nullptr;
+            int64_t k = 0;
+            for (; k + 4 * SPLIT <= width; k += 4 * SPLIT) {
+                Vector<SPLIT> joined[4];
+                join_by_four<SPLIT>(source + k / 4, step, joined, std::make_index_sequence<SPLIT>());
+                ASNI_UNROLL for (int p = 0; p < 4; p++)
+                    end_row<SPLIT>(to, joined[p], more ? more + k + p * SPLIT : nullptr, target + k + p * SPLIT);
             }
-            float *target = y + (row + i) * to.y_row + 4 * column;
-            const float *more = residual ? residual + (row + i) * to.residual_row + 4 * column : nullptr;
-            const int64_t width = smaller(4 * taken, to.columns - 4 * column);
-            for (int64_t c = 0; c < width; c++)
-                target[c] = activated<1>(line[c] + (more ? more[c] : 0.0f), to.activation);
+            for (; k < width; k++) end_row<1>(to, source[k % 4 * step + k / 4], more ? more + k : nullptr, target + k);
         }
         done += taken;
     }
@@ -233,7 +286,7 @@ static void winograd_block(const Winograd &layer, const asni_run *run, int64_t g
     memset(t.d, 0, (size_t)(FREQUENCIES * t.width) * 4);
     for (int64_t c = 0; c < layer.inputs; c++) {
         const float *x = base + to.x + c * layer.x_channel;
-        if (!items) gather_tiles(layer, x, first, count, t.d, t.width, t.line);
+        if (!items) gather_tiles(layer, x, first, count, t.d, t.width, t.q);
         for (int64_t v = 0; v < t.vectors; v++) {
             if (items)
                 gather_items(layer, x, first + v, held);
@@ -260,14 +313,14 @@ static void winograd_block(const Winograd &layer, const asni_run *run, int64_t g
             else
                 ASNI_UNROLL for (int f = 0; f < 16; f++) store<LANES>(t.d + f * t.width + v * LANES, held[f]);
         }
-        if (!items) scatter_tiles(layer, t.d, t.width, first, count, y, residual, t.line);
+        if (!items) scatter_tiles(layer, t.d, t.width, first, count, y, residual);
     }
 }
 
 // How many floats of scratch memory a block takes.
 ASNI_INLINE int64_t winograd_scratch(const Winograd &layer) {
     const Transforms t = transforms_of(layer, layer.block, nullptr);
-    return FREQUENCIES * (t.u_step + t.m_step + t.width) + 8 * (tile_columns_of(layer) + 1);
+    return FREQUENCIES * (t.u_step + t.m_step + t.width) + 4 * layer.height * split_pitch(layer);
 }
 
 static void winograd(const void *parameters, const asni_run *run) {

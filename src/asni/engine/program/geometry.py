@@ -19,6 +19,8 @@ class Window:
     top: int
     left: int
     groups: int
+    is_padded: bool = False
+    """Whether there is any padding, also at the bottom and right."""
 
     @staticmethod
     def of(step: Step) -> "Window":
@@ -26,12 +28,13 @@ class Window:
         height, width = step.constants["weight"].shape[2:]
         settings = step.settings
         top, left = settings["pads"][:2]
-        return Window((height, width), settings["stride"], settings["dilation"], top, left, settings["groups"])
+        sizes = ((height, width), settings["stride"], settings["dilation"])
+        return Window(*sizes, top, left, settings["groups"], any(settings["pads"]))
 
     @property
     def is_pointwise(self) -> bool:
         """Whether each output depends on the input at the same place alone."""
-        return self.kernel == (1, 1) and self.stride == (1, 1) and (self.top, self.left) == (0, 0)
+        return self.kernel == (1, 1) and self.stride == (1, 1) and not self.is_padded
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class Layer:
         x, inputs = self._layout(self.x), self.weight.shape[1]
         taps = taps_of_pixel(self.window, x)
         seen = np.flatnonzero(taps.seen)
-        read, place = self.x, self._at(self.x, item, int(taps.offset[0, seen[0]]))
+        read, place = self.x, self._at(self.x, item, int(taps.offset[0, seen[0]]) if len(seen) else 0)
         if len(seen) > 1 or x.channel != 1:
             read = self.draft.flat(len(seen) * inputs)
             for row, column in enumerate(seen):
