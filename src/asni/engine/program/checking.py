@@ -15,17 +15,19 @@ def can_run(choice: Choice, site: Site, machine: Machine) -> bool:
         return _is_for_winograd(choice, site)
     if not 1 <= choice.blocks <= _most_blocks(choice, site):
         return False
-    vector = choice.tile[0] if choice.kernel == "sparse" and choice.tile else machine.lanes
+    return any(tile[:4] == choice.tile and _fits(tile, choice, site, machine) for tile in tiles(choice.kernel))
+
+
+def _fits(tile: tuple[int, int, int, int, int], choice: Choice, site: Site, machine: Machine) -> bool:
+    first, _, rows, columns, distance = tile
+    vector = first if choice.kernel == "sparse" else machine.lanes
     if site.mode == "lanes":
-        rows, columns, distance = *site.outputs, site.window.stride[1]
+        (height, width), widest, step = site.outputs, machine.lanes, site.window.stride[1]
     else:
-        rows, columns, distance = 1, -(-site.pixels // max(1, vector)), 1
-        if machine.vector(site.pixels) % max(1, vector):
-            return False
-    return any(
-        tile[:4] == choice.tile and tile[4] in (0, distance) and tile[2] <= rows and tile[3] <= columns
-        for tile in tiles(choice.kernel)
-    )
+        # A map is one row of vectors, and may be cut into shorter ones than it was laid out for.
+        height, width, widest, step = 1, -(-site.pixels // vector), machine.vector(site.pixels), 1
+    is_whole = widest == vector if site.mode == "lanes" else widest % vector == 0
+    return is_whole and rows <= height and columns <= width and distance in (0, step)
 
 
 def _most_blocks(choice: Choice, site: Site) -> int:

@@ -7,11 +7,13 @@ from time import perf_counter
 
 import numpy as np
 
+from asni.engine.program.checking import can_run
 from asni.engine.program.choices import Choice, Site, first_choices, second_choices
 from asni.engine.program.drafting import Drafter
 from asni.engine.program.layouts import Machine, Mode
 from asni.engine.program.program import Memory, Program
 from asni.engine.steps import Shape, Steps
+from asni.errors import EngineError, shown
 
 BIAS_TO_DENSE = 1.1
 """A sparse kernel must be this much faster than a dense one to be kept."""
@@ -96,7 +98,11 @@ def build(
     """The program with these choices; layers without one take the first that can run them."""
 
     def choose(number: int, site: Site) -> Choice:
-        return choices.get(number) or first_choices(site, machine, zeros=zeros)[0]
+        choice = choices.get(number)
+        if choice is not None and not can_run(choice, site, machine):
+            name = shown(steps.steps[number].name)
+            raise EngineError(f"the plan has a kernel that cannot run {name}; delete it to make a new one.")
+        return choice or first_choices(site, machine, zeros=zeros)[0]
 
     return Program(Drafter(steps, mode, machine, choose, groups, zeros).run(), steps)
 
