@@ -12,10 +12,10 @@ import numpy as np
 
 from asni.engine.cost import macs
 from asni.engine.engine import Engine
+from asni.engine.frontends.from_packed import read_steps
 from asni.engine.fusing import fuse
 from asni.engine.graph import Array
 from asni.engine.interpreter import run as interpreted
-from asni.engine.reading import read_steps
 from asni.engine.steps import Steps
 from asni.errors import AsniError
 from attack.chunks import in_chunks

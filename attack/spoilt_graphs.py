@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from asni.engine.frontends.graph_file import section_of
 from asni.engine.graph import BATCH, Array, Graph
-from asni.engine.graph_file import section_of
 from asni.engine.lowering import OPERATORS
 from asni.packing import GraphSection, Tensor
 from asni.packing.writing import write

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from asni.engine.c_export import Precision, write_c
-from asni.engine.from_torch import graph_of_module
+from asni.engine.frontends.from_torch import graph_of_module
 from asni.engine.fusing import fuse
 from asni.engine.lowering import lower
 from asni.engine.steps import Steps

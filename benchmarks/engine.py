@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from asni.engine.bench import TOLERANCE, difference, interleaved, peak_growth
+from asni.engine.comparing.bench import TOLERANCE, difference, interleaved, peak_growth
+from asni.engine.comparing.opponents import Opponent, Prepared, available
 from asni.engine.engine import compile
-from asni.engine.from_torch import graph_of_module
+from asni.engine.frontends.from_torch import graph_of_module
 from asni.engine.graph import Array
 from asni.engine.machine import processor
 from asni.engine.native import choice
-from asni.engine.opponents import Opponent, Prepared, available
 from asni.engine.to_onnx import write_onnx
 from asni.files import write_text
 from benchmarks.masked_networks import MASKS, RECIPES, Masked, masked

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from asni.engine import bench, opponents
+from asni.engine.comparing import bench, opponents
+from asni.engine.comparing.opponents import OPPONENTS, Opponent, Prepared
 from asni.engine.graph import Array
-from asni.engine.opponents import OPPONENTS, Opponent, Prepared
 from asni.engine.packing import pack
 from tests.cli.calling import Command
 

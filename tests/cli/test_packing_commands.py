@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from asni.engine.frontends.from_packed import read_steps
 from asni.engine.interpreter import run
-from asni.engine.reading import read_steps
 from asni.methods import METHODS
 from asni.packing import pack, rebuild
 from asni.packing.dtypes import Tensor

@@ -15,7 +15,7 @@ from onnx import ModelProto, numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 
 from asni.engine.engine import Engine
-from asni.engine.from_onnx import graph_of_model
+from asni.engine.frontends.from_onnx import graph_of_model
 from asni.engine.fusing import fuse
 from asni.engine.graph import Array
 from asni.engine.interpreter import run

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asni.engine import bench
-from asni.engine.bench import OURS, Row, best_other, compare, difference, graph_of, interleaved
+from asni.engine.comparing import bench
+from asni.engine.comparing.bench import OURS, Row, best_other, compare, difference, graph_of, interleaved
+from asni.engine.comparing.opponents import Opponent, Prepared
 from asni.engine.graph import BATCH, Array, Graph
 from asni.engine.interpreter import run
 from asni.engine.lowering import lower
-from asni.engine.opponents import Opponent, Prepared
 from asni.engine.to_onnx import write_onnx
 from asni.errors import EngineError, UsageError
 from tests.engine.graphs import graph, node

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
-from asni.engine.from_onnx import graph_of_model, read_onnx_graph
+from asni.engine.frontends.from_onnx import graph_of_model, read_onnx_graph
 from asni.engine.graph import BATCH, Graph, Node
 from asni.errors import EngineError
 

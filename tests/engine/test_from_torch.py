@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, prune
 
-from asni.engine.from_torch import graph_of_module
+from asni.engine.frontends.from_torch import graph_of_module
 from asni.engine.fusing import fuse
 from asni.engine.graph import BATCH, Graph
 from asni.engine.interpreter import run

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asni.engine.frontends.graph_file import MOST_NODES, graph_of_file, read_graph, section_of
 from asni.engine.graph import BATCH, Graph, Node
-from asni.engine.graph_file import MOST_NODES, graph_of_file, read_graph, section_of
 from asni.errors import PackError
 from asni.packing import GraphSection, Source, Tensor, inspect, pack, read
 from asni.packing.dtypes import DTYPES, from_float32

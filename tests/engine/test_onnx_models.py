@@ -9,7 +9,7 @@ import pytest
 import torch
 from onnx import ModelProto, TensorProto, numpy_helper, parser, version_converter
 
-from asni.engine.from_onnx import graph_of_model, read_onnx_graph
+from asni.engine.frontends.from_onnx import graph_of_model, read_onnx_graph
 from asni.engine.fusing import fuse
 from asni.engine.graph import BATCH, Array
 from asni.engine.interpreter import run

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from asni.engine.bench import difference
-from asni.engine.from_onnx import read_onnx_graph
-from asni.engine.from_torch import graph_of_module
+from asni.engine.comparing.bench import difference
+from asni.engine.comparing.opponents import OPPONENTS, Opponent, chosen
+from asni.engine.comparing.torch_steps import TorchSteps
+from asni.engine.frontends.from_onnx import read_onnx_graph
+from asni.engine.frontends.from_torch import graph_of_module
 from asni.engine.fusing import fuse
 from asni.engine.interpreter import run
 from asni.engine.lowering import lower
-from asni.engine.opponents import OPPONENTS, Opponent, chosen
 from asni.engine.to_onnx import write_onnx
-from asni.engine.torch_steps import TorchSteps
 from asni.errors import UsageError
 from tests.engine.graphs import normal
 from tests.engine.small_networks import IMAGE, SMALL_NETWORKS

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import asni
+from asni.engine.frontends.from_packed import read_steps
 from asni.engine.interpreter import run
-from asni.engine.reading import read_steps
 from asni.errors import AsniError, PackError, UsageError
 from asni.packing import pack as pack_without
 from asni.packing import read, unpack
@@ -156,7 +156,7 @@ for name in ("torch", "onnx", "safetensors", "pydantic", "scipy"):
     sys.modules[name] = None
 import numpy as np
 from asni.engine.interpreter import run
-from asni.engine.reading import read_steps
+from asni.engine.frontends.from_packed import read_steps
 x = np.arange(12, dtype=np.float32).reshape(2, 6)
 np.save(sys.argv[2], run(read_steps(sys.argv[1]), [x])[0])
 """

@@ -9,8 +9,8 @@ import pytest
 import torch
 from onnx.reference import ReferenceEvaluator
 
-from asni.engine.from_onnx import read_onnx_graph
-from asni.engine.from_torch import graph_of_module
+from asni.engine.frontends.from_onnx import read_onnx_graph
+from asni.engine.frontends.from_torch import graph_of_module
 from asni.engine.graph import BATCH, Array, Attribute, Graph, Node
 from asni.engine.interpreter import run
 from asni.engine.lowering import lower

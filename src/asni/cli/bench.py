@@ -12,7 +12,7 @@ from asni.errors import AsniError, UsageError, shown
 from asni.studies.tables import Column, Table, percent, rounded
 
 if TYPE_CHECKING:
-    from asni.engine.bench import Comparison, Row
+    from asni.engine.comparing.bench import Comparison, Row
 
 MOST_BATCH, MOST_THREADS = 65_536, 1_024
 
@@ -90,8 +90,8 @@ def bench(
       asni bench net.asni
       asni bench model.onnx --batch 1 --threads 1,2 --against onnxruntime
     """
-    from asni.engine.bench import compare
-    from asni.engine.opponents import OPPONENTS, available, chosen
+    from asni.engine.comparing.bench import compare
+    from asni.engine.comparing.opponents import OPPONENTS, available, chosen
 
     batches = _numbers("--batch", batch, MOST_BATCH)
     counts = _numbers("--threads", threads, MOST_THREADS)
@@ -107,7 +107,7 @@ def bench(
 
 
 def _print(found: "Comparison", missing: Sequence[str]) -> None:
-    from asni.engine.bench import setting
+    from asni.engine.comparing.bench import setting
 
     groups: dict[str, list[Row]] = {}
     for row in found.rows:
@@ -136,7 +136,7 @@ def _beside(row: "Row") -> str:
 
 
 def _verdict(rows: "Sequence[Row]") -> str:
-    from asni.engine.bench import best_other
+    from asni.engine.comparing.bench import best_other
 
     best = best_other(rows)
     if best is None or best.speed_up is None:

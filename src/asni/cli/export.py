@@ -105,17 +105,17 @@ def _is_onnx(file: Path) -> bool:
 
 def _graph(file: Path, max_memory: int | None) -> "Graph":
     if _is_onnx(file):
-        from asni.engine.from_onnx import read_onnx_graph
+        from asni.engine.frontends.from_onnx import read_onnx_graph
 
         return read_onnx_graph(file, max_memory=max_memory)
-    from asni.engine.graph_file import read_graph
+    from asni.engine.frontends.graph_file import read_graph
 
     return _of_packed(read_graph, file, max_memory)
 
 
 def _steps(file: Path, max_memory: int | None) -> "Steps":
+    from asni.engine.frontends.from_packed import read_steps
     from asni.engine.lowering import lower
-    from asni.engine.reading import read_steps
 
     return lower(_graph(file, max_memory)) if _is_onnx(file) else _of_packed(read_steps, file, max_memory)
 

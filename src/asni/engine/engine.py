@@ -11,6 +11,7 @@ import numpy as np
 
 from asni.engine import interpreter
 from asni.engine.cost import macs
+from asni.engine.frontends.from_packed import read_steps
 from asni.engine.fusing import fuse
 from asni.engine.graph import Array
 from asni.engine.lowering import lower
@@ -22,7 +23,6 @@ from asni.engine.program.layouts import Machine, Mode
 from asni.engine.program.program import Pool
 from asni.engine.program.tuning import Tuned, Tuner, batched, build
 from asni.engine.program.types import core
-from asni.engine.reading import read_steps
 from asni.engine.steps import Steps
 from asni.errors import EngineError, UsageError, shown
 
@@ -210,7 +210,7 @@ def _steps_of_file(path: Path, shapes: Sequence[tuple[int, ...]] | None, max_mem
     if path.suffix == ".asni":
         return read_steps(path, max_memory=max_memory)
     if path.suffix == ".onnx":
-        from asni.engine.from_onnx import read_onnx_graph
+        from asni.engine.frontends.from_onnx import read_onnx_graph
 
         return lower(read_onnx_graph(path, shapes, max_memory))
     raise EngineError(f"{shown(path)}: neither an .asni nor an .onnx file.")
@@ -221,7 +221,7 @@ def _steps_of_module(module: Any, examples: "tuple[Tensors, ...]") -> Steps:
         raise UsageError("compiling a model needs an example of its input: asni.compile(model, example=x).")
     import torch
 
-    from asni.engine.from_torch import graph_of_module
+    from asni.engine.frontends.from_torch import graph_of_module
 
     tensors = tuple(each if isinstance(each, torch.Tensor) else torch.from_numpy(each) for each in examples)
     return lower(graph_of_module(module, tensors))

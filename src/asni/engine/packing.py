@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asni import packing
+from asni.engine.frontends.graph_file import section_of
 from asni.engine.graph import Graph
-from asni.engine.graph_file import section_of
 from asni.errors import UsageError
 from asni.packing import Inspection, Source
 from asni.packing.convert import to_torch
@@ -67,14 +67,14 @@ def pack(
 
 def _graph(source: object, found: Source, example: "Example", trust_code: bool, max_memory: int | None) -> Graph:
     if isinstance(source, str | Path) and Path(source).suffix == ".onnx":
-        from asni.engine.from_onnx import read_onnx_graph
+        from asni.engine.frontends.from_onnx import read_onnx_graph
 
         examples = example if isinstance(example, tuple | None) else (example,)
         shapes = None if examples is None else [tuple(each.shape) for each in examples]
         return read_onnx_graph(Path(source), shapes, max_memory)
     from torch import nn, zeros
 
-    from asni.engine.from_torch import graph_of_module
+    from asni.engine.frontends.from_torch import graph_of_module
 
     if isinstance(source, nn.Module):
         if example is None:

@@ -13,7 +13,7 @@ from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from asni.engine.aten import OPERATORS
+from asni.engine.frontends.aten import OPERATORS
 
 _REGISTERED = ("_parameters", "_buffers", "_modules")
 

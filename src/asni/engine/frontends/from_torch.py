@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from asni.engine.aten.calls import FixedBatchError, Shape
-from asni.engine.aten.translation import Translation
+from asni.engine.frontends.aten.calls import FixedBatchError, Shape
+from asni.engine.frontends.aten.translation import Translation
+from asni.engine.frontends.torch_program import exported, shapes_and_calls, untouched
 from asni.engine.graph import BATCH, Graph
-from asni.engine.torch_program import exported, shapes_and_calls, untouched
 from asni.errors import EngineError, shown
 
 

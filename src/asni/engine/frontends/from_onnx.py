@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asni.engine.frontends.opsets import NEWEST, OLDEST, Names, modern
 from asni.engine.graph import BATCH, Array, Attribute, Graph, Node
-from asni.engine.opsets import NEWEST, OLDEST, Names, modern
 from asni.errors import EngineError, PackError, shown
 from asni.packing.foreign import load_external_data
 from asni.packing.memory import Memory

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from asni.engine.aten.calls import Call, Operator, Shape, UnsupportedError, Value, of_each
+from asni.engine.frontends.aten.calls import Call, Operator, Shape, UnsupportedError, Value, of_each
 from asni.engine.graph import Array, Attribute
 
 aten = torch.ops.aten

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from asni.engine.cost import activation_bytes, constant_bytes, scratch_bytes
-from asni.engine.graph_file import graph_of_file
+from asni.engine.frontends.graph_file import graph_of_file
 from asni.engine.lowering import lower
 from asni.engine.steps import Steps
 from asni.packing import Packed, read

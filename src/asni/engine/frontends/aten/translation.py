@@ -10,8 +10,8 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
-from asni.engine.aten import OPERATORS
-from asni.engine.aten.calls import Call, FixedBatchError, Shape, UnsupportedError, Value, Writer
+from asni.engine.frontends.aten import OPERATORS
+from asni.engine.frontends.aten.calls import Call, FixedBatchError, Shape, UnsupportedError, Value, Writer
 from asni.engine.graph import BATCH, Graph, Node
 from asni.errors import EngineError, shown
 

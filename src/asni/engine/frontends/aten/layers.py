@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from asni.engine.aten.calls import Call, Operator, Shape, UnsupportedError, Value, axis_of, of_each
+from asni.engine.frontends.aten.calls import Call, Operator, Shape, UnsupportedError, Value, axis_of, of_each
 from asni.engine.graph import BATCH
 
 aten = torch.ops.aten

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from asni.engine.aten.calls import Call, Operator, Shape, Value, axis_of
+from asni.engine.frontends.aten.calls import Call, Operator, Shape, Value, axis_of
 from asni.engine.graph import BATCH
 
 aten = torch.ops.aten

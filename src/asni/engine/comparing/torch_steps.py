@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from asni.engine.from_onnx import read_onnx_graph
+from asni.engine.frontends.from_onnx import read_onnx_graph
 from asni.engine.fusing import fuse
 from asni.engine.lowering import lower
 from asni.engine.steps import Activation, Shape, Step, Steps

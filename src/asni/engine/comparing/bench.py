@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 
 from asni.display import on_stderr
+from asni.engine.comparing.opponents import Opponent, Prepared
+from asni.engine.frontends.graph_file import read_graph
 from asni.engine.graph import BATCH, Array, Graph
-from asni.engine.graph_file import read_graph
-from asni.engine.opponents import Opponent, Prepared
 from asni.errors import EngineError, UsageError, shown
 
 OURS = "asni"
@@ -94,7 +94,7 @@ def compare(file: Path, batches: Sequence[int], threads: Sequence[int], opponent
 def graph_of(file: Path) -> Graph:
     """The graph of an .asni or .onnx file."""
     if file.suffix == ".onnx":
-        from asni.engine.from_onnx import read_onnx_graph
+        from asni.engine.frontends.from_onnx import read_onnx_graph
 
         return read_onnx_graph(file)
     return read_graph(file)

@@ -78,7 +78,7 @@ def available() -> list[Opponent]:
 def _torch(path: Path, example: Array, threads: int) -> Prepared:
     import torch
 
-    from asni.engine.torch_steps import TorchSteps, steps_of
+    from asni.engine.comparing.torch_steps import TorchSteps, steps_of
 
     steps = steps_of(path)
     # Threads are a setting of the whole process.
@@ -217,7 +217,7 @@ def _quiet() -> Iterator[None]:
 
 
 OPPONENTS: dict[str, Opponent] = {
-    "torch": Opponent("torch", "torch", "asni.engine.torch_steps", _torch),
+    "torch": Opponent("torch", "torch", "asni.engine.comparing.torch_steps", _torch),
     "onnxruntime": Opponent("onnxruntime", "onnxruntime", "onnxruntime", _onnxruntime),
     "openvino": Opponent("openvino", "openvino", "openvino", _openvino),
     "mnn": Opponent("mnn", "MNN", "MNN", _mnn()),

@@ -4,7 +4,7 @@ from functools import partial
 
 import torch
 
-from asni.engine.aten.calls import Call, Operator, UnsupportedError, Value
+from asni.engine.frontends.aten.calls import Call, Operator, UnsupportedError, Value
 from asni.engine.graph import Attribute
 
 aten = torch.ops.aten
