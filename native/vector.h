@@ -48,10 +48,11 @@ template <int N> ASNI_INLINE Vector<N> load(const float *from) {
 }
 template <int N> ASNI_INLINE void store(float *to, Vector<N> value) { *(typename VectorOf<N>::Unaligned *)to = value; }
 template <int N> ASNI_INLINE Vector<N> all(float value) {
+    // Subtracting zero, unlike adding it, changes no number, so that the compiler leaves it out.
     if constexpr (N == 1)
         return value;
     else
-        return Vector<N>{} + value;
+        return value - Vector<N>{};
 }
 template <int N> ASNI_INLINE float lane(const Vector<N> &value, int index) {
     if constexpr (N == 1)

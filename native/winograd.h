@@ -164,7 +164,7 @@ static void split_rows(const Winograd &layer, const float *x, int64_t begin, int
         int64_t t = 0;
         for (; 4 * (t + SPLIT) <= layer.width; t += SPLIT)
             split_by_four<SPLIT>(row + 4 * t, to + t, pitch, std::make_index_sequence<SPLIT>());
-        for (; t < pitch - 1; t++)
+        for (; t <= tile_columns_of(layer); t++)
             for (int64_t j = 0; j < 4; j++) to[j * pitch + t] = 4 * t + j < layer.width ? row[4 * t + j] : 0.0f;
         for (int64_t j = 0; j < 4; j++) to[j * pitch - 1] = 0.0f;
     }
