@@ -2,6 +2,8 @@
 
 import ast
 import doctest
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -28,6 +30,7 @@ ROOMS = (
     "training",
     "methods",
     "packing",
+    "engine",
     "figures",
     "studies",
     "integrations",
@@ -45,6 +48,8 @@ PUBLIC = (
     "Amenable",
     "AsniError",
     "Continuous",
+    "Engine",
+    "EngineError",
     "GradualMagnitude",
     "Hold",
     "Magnitude",
@@ -54,9 +59,11 @@ PUBLIC = (
     "SparsityWarning",
     "Summary",
     "amenable",
+    "compile",
     "figures",
     "keep_largest",
     "load",
+    "load_engine",
     "pack",
     "prunable",
     "schedules",
@@ -115,6 +122,21 @@ def test_pruning_costs_a_user_s_loop_nothing_but_torch_and_numpy() -> None:
     assert names - set(sys.stdlib_module_names) == {"asni", "numpy", "torch"}
 
 
+IMPORTING = """
+import sys
+import asni
+assert not {"torch", "numpy", "onnx"} & set(sys.modules)
+asni.load_engine, asni.EngineError
+assert "numpy" in sys.modules
+assert not {"torch", "onnx"} & set(sys.modules)
+"""
+
+
+def test_importing_asni_waits_for_nothing_and_the_engine_for_numpy_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTING], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
 def test_a_framework_is_imported_by_its_callback_alone() -> None:
     frameworks = {"accelerate", "peft", "pytorch_lightning", "transformers"}
     users = {file for file in modules() if frameworks & {name.split(".")[0] for name in imports(file)}}
@@ -127,6 +149,14 @@ def test_the_page_lists_the_rooms_in_their_order_and_draws_the_longest_chain() -
     places = [page.index(f"| `{room}") for room in ROOMS]
     assert places == sorted(places)
     assert " → ".join(longest_chain("cli")) in page
+
+
+@pytest.mark.parametrize("folder", [SOURCES / "engine", SOURCES.parents[1] / "native"], ids=lambda folder: folder.name)
+def test_the_page_says_what_each_part_of_the_engine_and_of_its_core_is(folder: Path) -> None:
+    left_out = {"__init__.py", "__pycache__", "CMakeLists.txt"}
+    named = set(re.findall(r"`([\w.]+)/?`", "".join(re.findall(r"(?m)^\| (`.*?) \|", PAGE.read_text()))))
+    parts = {entry.name for entry in folder.iterdir() if entry.suffix not in (".so", ".dylib", ".dll")}
+    assert parts - left_out <= named
 
 
 @pytest.mark.parametrize("room", [room for room in ROOMS if (SOURCES / room).is_dir()])

@@ -1,6 +1,10 @@
 from . import figures as figures
+from .engine.engine import Engine as Engine
+from .engine.engine import compile as compile
+from .engine.engine import load_engine as load_engine
 from .engine.packing import pack as pack
 from .errors import AsniError as AsniError
+from .errors import EngineError as EngineError
 from .errors import PackError as PackError
 from .errors import SparsityWarning as SparsityWarning
 from .methods.amenable import Amenable as Amenable

@@ -51,7 +51,7 @@ class PackError(AsniError):
 class EngineError(AsniError):
     """A network cannot be compiled or run: an operator, a shape or a file that the engine does not take, by name.
 
-    >>> import asni, numpy as np
+    >>> import asni
     >>> asni.compile("net.txt")
     Traceback (most recent call last):
     asni.errors.EngineError: net.txt: neither an .asni nor an .onnx file.

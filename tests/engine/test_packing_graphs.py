@@ -1,5 +1,6 @@
 """A packed file that carries the graph of its network runs without PyTorch and without ONNX."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -155,17 +156,18 @@ import sys
 for name in ("torch", "onnx", "safetensors", "pydantic", "scipy"):
     sys.modules[name] = None
 import numpy as np
-from asni.engine.interpreter import run
-from asni.engine.frontends.from_packed import read_steps
-x = np.arange(12, dtype=np.float32).reshape(2, 6)
-np.save(sys.argv[2], run(read_steps(sys.argv[1]), [x])[0])
+import asni
+engine = asni.load_engine(sys.argv[1])
+np.save(sys.argv[2], engine(np.arange(12, dtype=np.float32).reshape(2, 6)))
 """
 
 
-def test_running_needs_numpy_alone(tmp_path: Path, model: Network) -> None:
+@pytest.mark.parametrize("isa", ["", "numpy"])
+def test_running_needs_numpy_alone(tmp_path: Path, model: Network, isa: str) -> None:
     asni.pack(model, tmp_path / "net.asni", example=torch.zeros(2, 6))
     arguments = [sys.executable, "-c", RUN, str(tmp_path / "net.asni"), str(tmp_path / "y.npy")]
-    result = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "ASNI_ISA": isa}
+    result = subprocess.run(arguments, capture_output=True, text=True, check=False, env=environment)
     assert result.stderr == ""
     x = torch.arange(12.0).reshape(2, 6)
     torch.testing.assert_close(torch.from_numpy(np.load(tmp_path / "y.npy")), model.eval()(x).detach())
