@@ -107,7 +107,9 @@ class Engine:
         if len(inputs) != len(steps.inputs):
             raise EngineError(f"the network has {len(steps.inputs)} inputs, and {len(inputs)} are given.")
         arrays = [
-            value if type(value) is np.ndarray and value.dtype is _FLOAT and value.flags.c_contiguous else as_array(value, name)
+            value
+            if type(value) is np.ndarray and value.dtype is _FLOAT and value.flags.c_contiguous
+            else as_array(value, name)
             for value, name in zip(inputs, steps.inputs, strict=True)
         ]
         items = interpreter.count_items(steps, arrays)
@@ -144,7 +146,8 @@ class Engine:
             self._plan = replace(self._plan, cut=cut)
             before, after = cut_in_two(self._steps, cut)
             parts = [_Part(before, "plain", machine, plain.choices, self.threads)] * (cut > 0)
-            parts += [_Part(after, "lanes", machine, behind(lanes.choices, cut), self.threads)] * bool(after.steps)
+            if cut == 0 or cut < len(self._steps.steps):
+                parts.append(_Part(after, "lanes", machine, behind(lanes.choices, cut), self.threads))
         if self._plan_file is not None and self._plan != known:
             write_plan(self._plan_file, self._steps, self._plan)
         return parts
@@ -187,11 +190,11 @@ def compile(
     if isinstance(what, str | Path):
         path = Path(what)
         steps = _steps_of_file(path, [tuple(each.shape) for each in examples] or None, max_memory)
-        kept = path.with_name(path.name + ".plan") if plan is None else Path(plan)
+        plan = path.with_name(path.name + ".plan") if plan is None else plan
     else:
-        steps, kept = _steps_of_module(what, examples), None if plan is None else Path(plan)
+        steps = _steps_of_module(what, examples)
     items = examples[0].shape[0] // (steps.fixed_batch or 1) if examples and examples[0].ndim else 1
-    return Engine(fuse(steps), threads=threads, plan=kept, items=max(1, items))
+    return Engine(fuse(steps), threads=threads, plan=None if plan is None else Path(plan), items=max(1, items))
 
 
 def load_engine(path: str | Path, *, threads: int = 1, max_memory: int | None = None) -> Engine:
@@ -201,7 +204,7 @@ def load_engine(path: str | Path, *, threads: int = 1, max_memory: int | None = 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = asni.pack(torch.nn.Linear(4, 2), f"{folder}/net.asni", example=torch.zeros(1, 4))
     ...     asni.load_engine(f"{folder}/net.asni")
-    Engine((N, 4), 1 steps, 1 thread)
+    Engine((N, 4), 1 step, 1 thread)
     """
     return compile(path, threads=threads, max_memory=max_memory)
 

@@ -27,7 +27,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in the order in which they run. The first dimension of an input is `BATCH` if any batch size is accepted."""
+    """Nodes in the order in which they run. An input that takes any batch size has `BATCH` as its first dimension."""
 
     inputs: Mapping[str, tuple[int, ...]]
     outputs: tuple[str, ...]

@@ -22,10 +22,10 @@ def crossing(steps: Steps, cut: int) -> tuple[str, ...]:
 def cut_in_two(steps: Steps, cut: int) -> tuple[Steps, Steps]:
     """The steps before and behind the cut, which are networks of their own."""
     between = crossing(steps, cut)
-    return (
-        replace(steps, outputs=between, steps=steps.steps[:cut]),
-        replace(steps, inputs=between, steps=steps.steps[cut:]),
-    )
+    before = replace(steps, outputs=between, steps=steps.steps[:cut])
+    after = replace(steps, inputs=between, steps=steps.steps[cut:])
+    # A part that is the whole network keeps inputs that nothing needs, and the order of the outputs.
+    return steps if not after.steps else before, steps if not before.steps else after
 
 
 def best_cut(steps: Steps, plain: Mapping[int, float], lanes: Mapping[int, float]) -> int:

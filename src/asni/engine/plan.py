@@ -48,7 +48,9 @@ class Plan:
 
 def fingerprint(steps: Steps) -> int:
     """A checksum of the network: its steps, shapes and weights."""
-    found = zlib.crc32(repr([(step.kind, step.inputs, step.output, dict(step.settings)) for step in steps.steps]).encode())
+    found = zlib.crc32(
+        repr([(step.kind, step.inputs, step.output, dict(step.settings)) for step in steps.steps]).encode()
+    )
     for step in steps.steps:
         for name, array in sorted(step.constants.items()):
             found = zlib.crc32(np.ascontiguousarray(array).tobytes(), zlib.crc32(name.encode(), found))

@@ -16,6 +16,8 @@ TITLES = {
 FIRST_CACHE = 24 << 10
 """Bytes of inputs that stay in a first cache of 32 KB while all output channels use them."""
 SECOND_CACHE = 512 << 10
+LEAST_NONZEROS = 12
+"""Of one output channel in a block, on average."""
 MOST_TILES = 5
 MOST_PLACES = 16
 """Of a kernel whose inputs are copied side by side for one output."""
@@ -175,8 +177,11 @@ def _footprint(site: Site, tile: tuple[int, ...], machine: Machine) -> int:
 
 
 def _blocks(site: Site, tile: tuple[int, ...], machine: Machine) -> int:
+    """As many as keep the inputs of a tile in the first cache, but each with enough nonzeros to pay for its sums."""
     channels = site.x.shape[1]
-    return min(channels, max(1, -(-channels * _footprint(site, tile, machine) // FIRST_CACHE)))
+    by_cache = -(-channels * _footprint(site, tile, machine) // FIRST_CACHE)
+    nonzeros = site.density * channels // site.window.groups * site.window.kernel[0] * site.window.kernel[1]
+    return max(1, min(channels, by_cache, int(nonzeros) // LEAST_NONZEROS))
 
 
 def _dense_block(site: Site, tile: tuple[int, ...], machine: Machine) -> int:

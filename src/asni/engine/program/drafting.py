@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,13 @@ class Drafter:
     """Steps in one layout; `choose(number, site)` names the kernel of each layer."""
 
     def __init__(
-        self, steps: Steps, mode: Mode, machine: Machine, choose: Callable[[int, Site], Choice], groups: int, zeros: bool
+        self,
+        steps: Steps,
+        mode: Mode,
+        machine: Machine,
+        choose: Callable[[int, Site], Choice],
+        groups: int,
+        zeros: bool,
     ) -> None:
         self.steps, self.choose, self.groups, self.zeros = steps, choose, groups, zeros
         self.draft = Draft(mode, machine)
@@ -45,9 +50,7 @@ class Drafter:
 
     def new(self, name: str) -> Layout:
         """The layout of a value that a step is about to write."""
-        layout = layout_of(
-            self.steps.shapes[name], self.draft.mode, self.draft.machine, self.halos.get(name, NO_HALO)
-        )
+        layout = layout_of(self.steps.shapes[name], self.draft.mode, self.draft.machine, self.halos.get(name, NO_HALO))
         self.draft.layouts[name] = layout
         return layout
 
@@ -60,7 +63,9 @@ class Drafter:
         fields = {"index": index, "x": self.draft.place(name), **_as_map(x, "x")}
         self.draft.call("output", -1, f" output {index}", (name,), **fields)
 
-    def copy(self, number: int, x: tuple[str, int, Sequence[int]], y: tuple[str, int, Sequence[int]], size: Shape) -> None:
+    def copy(
+        self, number: int, x: tuple[str, int, Sequence[int]], y: tuple[str, int, Sequence[int]], size: Shape
+    ) -> None:
         """Copy an array of this size from one value to another; each with its offset and strides."""
         (source, source_offset, source_strides), (target, target_offset, target_strides) = x, y
         sizes, (walk, other) = merged(size, tuple(source_strides), tuple(target_strides))

@@ -69,8 +69,7 @@ def seen_places(window: Window, height: int, width: int, rows: int, columns: int
 
     def inside(size: int, outputs: int, length: int, step: int, dilation: int, pad: int) -> Array:
         at = np.arange(outputs)[:, None] * step + np.arange(length)[None] * dilation - pad
-        seen: Array = ((at >= 0) & (at < size)).any(0)
-        return seen
+        return np.asarray(((at >= 0) & (at < size)).any(0))
 
     vertical = inside(height, rows, window.kernel[0], window.stride[0], window.dilation[0], window.top)
     horizontal = inside(width, columns, window.kernel[1], window.stride[1], window.dilation[1], window.left)
@@ -100,7 +99,7 @@ def taps_in_planes(
     for every column of the kernel and every phase of the stride, whose rows serve several places."""
     _, channels, height, width = x.shape
     rows, columns = outputs
-    (kernel_height, kernel_width), (step, _) = window.kernel, window.stride
+    (_, kernel_width), (step, _) = window.kernel, window.stride
     vertical, horizontal = np.indices(window.kernel).reshape(2, -1)
     down = vertical * window.dilation[0]
     phase, shift = (down, np.zeros_like(down)) if whole else (down % step, down // step)

@@ -34,7 +34,7 @@ class Layer:
         return self.draft.layouts[name]
 
     def _reads(self, *more: str) -> tuple[str, ...]:
-        return (*((self.x,) if not more else more), *((self.residual,) if self.residual else ()))
+        return (*(more or (self.x,)), *((self.residual,) if self.residual else ()))
 
     def _at(self, name: str, item: int, more: int = 0) -> Place:
         return self.draft.place(name, item * self._layout(name).strides[0] + more)
@@ -82,7 +82,9 @@ class Layer:
         pixels = self._layout(self.y).shape[2] * self._layout(self.y).shape[3]
         if planes.mask is not None:
             # Copies begin and end outside of the map, in memory of other values.
-            self.draft.need_margin(int(np.abs(planes.kinds[:, 0]).max() + 1) * x.row + planes.stride - planes.rows * x.row)
+            self.draft.need_margin(
+                int(np.abs(planes.kinds[:, 0]).max() + 1) * x.row + planes.stride - planes.rows * x.row
+            )
         self.draft.call(
             "shift", self.number, copies, (self.x,),
             x=self._at(self.x, item), y=self.draft.place(copies), channels=x.shape[1], kinds=len(planes.kinds),
@@ -108,8 +110,8 @@ class Layer:
         offset, weight = dense_table(self.weight, taps, self.window.groups, pack)
         self.draft.call(
             "dense", self.number, self.y, self._reads(read),
-            x=place, **self._positions(item, self.draft.machine.lanes), convolution_groups=self.window.groups, inputs=offset.shape[1],
-            block=choice.blocks, offset=offset, weight=weight, bias=self.bias, tile_channels=pack,
+            x=place, **self._positions(item, self.draft.machine.lanes), convolution_groups=self.window.groups,
+            inputs=offset.shape[1], block=choice.blocks, offset=offset, weight=weight, bias=self.bias, tile_channels=pack,
             tile_groups=groups, tile_rows=rows, tile_columns=columns,
         )  # fmt: skip
 

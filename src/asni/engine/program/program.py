@@ -30,7 +30,9 @@ class Program:
         offsets = {name: offset + margin for name, offset in offsets.items()}
         self.group_floats = -(-(floats + 2 * margin) // _PAGE) * _PAGE + _CACHE_LINE // 4
         self._parameters = [_parameters(call, offsets) for call in draft.calls]
-        self._arrays = [value for call in draft.calls for value in call.fields.values() if isinstance(value, np.ndarray)]
+        self._arrays = [
+            value for call in draft.calls for value in call.fields.values() if isinstance(value, np.ndarray)
+        ]
         self.operations = (Operation * len(draft.calls))(
             *(
                 Operation(KERNELS.index(call.kernel), ctypes.addressof(parameters))

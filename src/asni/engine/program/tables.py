@@ -6,9 +6,15 @@ from asni.engine.graph import Array
 from asni.engine.program.geometry import Taps
 
 _G = np.array(
-    [[1 / 4, 0, 0], [-1 / 6, -1 / 6, -1 / 6], [-1 / 6, 1 / 6, -1 / 6], [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6],
-     [0, 0, 1]]
-)  # fmt: skip
+    [
+        [1 / 4, 0, 0],
+        [-1 / 6, -1 / 6, -1 / 6],
+        [-1 / 6, 1 / 6, -1 / 6],
+        [1 / 24, 1 / 12, 1 / 6],
+        [1 / 24, -1 / 12, 1 / 6],
+        [0, 0, 1],
+    ]
+)
 """Winograd's transform of the weights for F(4x4, 3x3), with the points 0, 1, -1, 2, -2 and infinity."""
 
 
@@ -22,9 +28,7 @@ def is_used(weight: Array, taps: Taps, *, zeros: bool) -> Array:
     return used
 
 
-def sparse_table(
-    weight: Array, taps: Taps, groups: int, blocks: int, *, zeros: bool
-) -> tuple[Array, Array, Array]:
+def sparse_table(weight: Array, taps: Taps, groups: int, blocks: int, *, zeros: bool) -> tuple[Array, Array, Array]:
     """The nonzeros ordered by block of input channels, output channel and place: starts, offsets and values."""
     outputs, members = weight.shape[:2]
     output, member, place = np.nonzero(is_used(weight, taps, zeros=zeros))

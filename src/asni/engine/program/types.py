@@ -1,6 +1,5 @@
 """The structures of native/ as Python sees them: the same fields in the same order, 8 bytes each."""
 
-
 from ctypes import POINTER, Structure, addressof, c_char, c_double, c_int64, c_void_p
 from functools import cache
 from typing import Any
@@ -78,7 +77,8 @@ PARAMETERS: dict[str, type[Structure]] = {
     "dense_row": _structure("DenseRow", "x", "y", "residual", "channels", "inputs", "*weight", "*bias", *_ACTIVATION),
     "pool": _structure(
         "Pool", "x", "y", "channels", "rows", "columns", "x_channel", "x_row", "y_channel", "y_row", "average",
-        "*row_window", "*column_window", "row_step", "column_step", "width", "window", "stride", "left", "pairs", "*scale", "element",
+        "*row_window", "*column_window", "row_step", "column_step", "width", "window", "stride", "left", "pairs",
+        "*scale", "element",
     ),
     "unary": _structure(
         "Unary", "x", "y", "planes", "rows", "floats", "x_plane", "x_row", "y_plane", "y_row", "function", "~low",
@@ -121,8 +121,9 @@ def core() -> Any:
 
 
 def tiles(kernel: str) -> list[tuple[int, int, int, int, int]]:
-    """The tiles that a kernel was compiled for. sparse: vector, groups, rows, columns, stride. dense: channels first."""
-    found, to = [], (c_int64 * 5)()
+    """The tiles of a kernel: vector (of dense kernels: channels), groups, rows, columns, and the stride of columns."""
+    found: list[tuple[int, int, int, int, int]] = []
+    to = (c_int64 * 5)()
     while core().asni_tile(KERNELS.index(kernel), len(found), to):
         found.append((to[0], to[1], to[2], to[3], to[4]))
     return found
