@@ -1,5 +1,8 @@
 """What the node tests of the onnx package expect comes out, or the node is refused: nothing else may come out."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from asni.engine.lowering import OPERATORS
@@ -42,6 +45,15 @@ def cases_of(operator: str, float32: bool) -> list[Case]:
 
 def test_every_operator_is_claimed() -> None:
     assert sorted(OPERATORS) == sorted((*CLAIMED, *FOR_SHAPES, *OWN))
+
+
+def test_the_page_names_every_operator_and_no_other() -> None:
+    page = Path(__file__).parents[2] / "docs" / "engine.md"
+    (section,) = re.findall(r"## Which operators\n(.*?)\n## ", page.read_text(encoding="utf-8"), re.DOTALL)
+    columns = [row.split("|")[3] for row in re.findall(r"(?m)^\| \w.*$", section)]
+    listed = re.findall(r"[A-Z]\w+", " ".join(columns))
+    before = re.findall(r"[A-Z]\w+", re.findall(r"(?s)\n\n(Cast.*?) are computed", section)[0])
+    assert sorted({*listed, *before}) == sorted((*CLAIMED, *FOR_SHAPES))
 
 
 @pytest.mark.parametrize("name", ["numpy", "native"])

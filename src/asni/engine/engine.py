@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asni.engine import interpreter
-from asni.engine.cost import macs
 from asni.engine.frontends.from_packed import read_steps
 from asni.engine.fusing import fuse
 from asni.engine.graph import Array
@@ -20,7 +19,7 @@ from asni.engine.parts import behind, best_cut, cut_in_two
 from asni.engine.plan import Plan, PlanRow, describe, read_plan, write_plan
 from asni.engine.program.choices import Choice
 from asni.engine.program.layouts import Machine, Mode
-from asni.engine.program.program import Pool
+from asni.engine.program.program import Pool, Program
 from asni.engine.program.tuning import Tuned, Tuner, batched, build
 from asni.engine.program.types import core
 from asni.engine.steps import Steps
@@ -33,10 +32,9 @@ if TYPE_CHECKING:
 
 MOST_ITEMS = 64
 """Items that are in memory at a time; a larger batch takes several turns."""
-_ARENA_BYTES = 256 << 20
+_ARENA_BYTES = 8 << 20
+"""Values of several vectors of items share the weights that are read; beyond this, they no longer share a cache."""
 _FLOAT = np.dtype(np.float32)
-_TUNED_MACS = 2**34
-"""Multiplications that a run may have while kernels are timed."""
 
 
 class _Part:
@@ -56,11 +54,15 @@ class _Part:
         return outputs
 
     def _pool_of(self, choices: Mapping[int, Choice], *, zeros: bool) -> Pool:
-        whole = MOST_ITEMS // self.machine.lanes
-        program = build(self.steps, self.mode, self.machine, choices, whole, zeros=zeros)
+        program = build(self.steps, self.mode, self.machine, choices, MOST_ITEMS // self.machine.lanes, zeros=zeros)
         # Item by item, the values of one stay in the second cache from step to step.
-        wanted = min(whole, _ARENA_BYTES // (4 * program.group_floats)) if self.mode == "lanes" else 1
+        wanted = groups_at_once(program) if self.mode == "lanes" else 1
         return Pool(program, max(self.threads, wanted), self.threads)
+
+
+def groups_at_once(program: Program) -> int:
+    """How many vectors of items run side by side."""
+    return max(1, min(MOST_ITEMS // program.group_items, _ARENA_BYTES // (4 * program.group_floats)))
 
 
 class Engine:
@@ -161,8 +163,9 @@ class Engine:
         return self._tuned[mode]
 
     def _tuned_items(self, machine: Machine) -> int:
-        """A whole batch, or only one vector of items if that already takes long."""
-        return MOST_ITEMS if MOST_ITEMS * macs(self._steps) < _TUNED_MACS else machine.lanes
+        """As many as will run at a time."""
+        program = build(self._steps, "lanes", machine, {}, MOST_ITEMS // machine.lanes)
+        return groups_at_once(program) * machine.lanes
 
 
 def compile(

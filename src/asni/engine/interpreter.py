@@ -67,21 +67,17 @@ def count_items(steps: Steps, arrays: Sequence[Array]) -> int:
     counts = set()
     for name, array in zip(steps.inputs, arrays, strict=True):
         shape = steps.shapes[name]
+        if steps.fixed_batch is not None and array.shape != shape:
+            raise EngineError(
+                f"input {shown(name)} has the shape {array.shape}; expected {shape}, "
+                "because the network was made for this batch size alone"
+            )
         if array.ndim != len(shape) or array.shape[1:] != shape[1:]:
             raise EngineError(f"input {shown(name)} has the shape {array.shape}; expected {('N', *shape[1:])}")
-        if not shape:
-            counts.add(1)
-        elif array.shape[0] % shape[0]:
-            raise EngineError(f"input {shown(name)}: {array.shape[0]} items are no multiple of {shape[0]}")
-        else:
-            counts.add(array.shape[0] // shape[0])
+        counts.add(1 if steps.fixed_batch is not None else len(array))
     if len(counts) != 1:
         raise EngineError("the inputs differ in their number of items")
-    count = counts.pop()
-    first = steps.fixed_batch or 1
-    if count != 1 and any(steps.shapes[name][:1] != (first,) for name in (*steps.inputs, *steps.outputs)):
-        raise EngineError(f"the network takes exactly {first} items, because not all of its values are in a batch")
-    return count
+    return counts.pop()
 
 
 def _is_usual(steps: Steps, array: Array) -> bool:
