@@ -86,15 +86,14 @@ ASNI_INLINE void pool_line(const Pool &p, const float *line, const float *scale,
 
 // How far beside a line its windows and the vectors of them reach.
 ASNI_INLINE int64_t line_margin(const Pool &p) { return larger(p.left, 0) + p.window + 3 * LANES; }
-ASNI_INLINE int64_t pool_scratch(const Pool &p) {
-    return larger(p.width, p.stride * p.columns) + 2 * line_margin(p);
-}
+ASNI_INLINE int64_t line_pitch(const Pool &p) { return larger(p.width, p.stride * p.columns) + 2 * line_margin(p); }
 
-// The rows of a window are pooled first, by vectors of neighbouring columns.
-ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *scratch) {
+// The rows of every window are pooled first, by vectors of neighbouring columns, and then the columns of all lines: a
+// line that was written just before could not be read yet.
+ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *lines) {
     const float nothing = p.average ? 0.0f : -INFINITY;
-    float *line = scratch + line_margin(p);
     for (int64_t r = 0; r < p.rows; r++) {
+        float *line = lines + r * line_pitch(p) + line_margin(p);
         for (int64_t j = 0; j < p.width; j++) line[j] = nothing;
         for (int64_t i = p.row_window[2 * r]; i < p.row_window[2 * r + 1]; i += p.row_step) {
             const float *row = x + i * p.x_row;
@@ -103,6 +102,9 @@ ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *scratc
                 store<LANES>(line + j, pooled<LANES>(load<LANES>(line + j), load<LANES>(row + j), p.average));
             for (; j < p.width; j++) line[j] = pooled<1>(line[j], row[j], p.average);
         }
+    }
+    for (int64_t r = 0; r < p.rows; r++) {
+        const float *line = lines + r * line_pitch(p) + line_margin(p);
         const float *scale = p.average ? p.scale + r * p.columns : nullptr;
         float *to = y + r * p.y_row;
         if (p.stride) {
@@ -117,6 +119,9 @@ ASNI_INLINE void pool_map(const Pool &p, const float *x, float *y, float *scratc
         }
     }
 }
+
+// Only maps of single items are pooled through lines.
+ASNI_INLINE int64_t pool_scratch(const Pool &p) { return p.element == 1 && !p.pairs ? p.rows * line_pitch(p) : 0; }
 
 static void pool(const void *parameters, const asni_run *run) {
     const Pool &p = *(const Pool *)parameters;
