@@ -67,6 +67,9 @@ ASNI_INLINE void dense_groups(const Dense &layer, const asni_run *run, Range pac
                     layer.bias + o, layer.offset + part * layer.inputs + k,
                     layer.weight + (pack * layer.inputs + k) * O, smaller(layer.block, layer.inputs - k),
                     channels - within, k == 0, k + layer.block >= layer.inputs, group, finiteness);
+                if (column == to.columns - C)
+                    for (int64_t i = 0; i < smaller(O, channels - within); i++)
+                        clear_behind<G>(to, base + to.y + (o + i) * to.y_channel, group);
             }
     });
     finiteness.report(run);

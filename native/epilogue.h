@@ -30,6 +30,12 @@ template <int N> ASNI_INLINE Vector<N> activated(Vector<N> x, const Activation &
 template <int N> struct Finiteness {
     Vector<N> poison = all<N>(0.0f);
     ASNI_METHOD void look(Vector<N> results) { poison += results * 0.0f; }
+    // At results that lie side by side.
+    ASNI_METHOD void look(const float *results, int64_t count) {
+        int64_t k = 0;
+        for (; k + N <= count; k += N) look(load<N>(results + k));
+        for (; k < count; k++) look(all<N>(results[k]));
+    }
     ASNI_METHOD void report(const asni_run *run) const {
         const float total = sum<N>(poison);
         // Threads of one call share the flag; all write the same value.

@@ -61,18 +61,19 @@ template <int STEP> ASNI_INLINE void transpose(Vector<LANES> *rows) {
     }
 }
 
-// Rows of `count` floats of up to LANES items, `item` floats apart, become `count` vectors.
+// Rows of `count` floats of up to LANES items, `item` floats apart, become `count` vectors. Lanes beyond the last item
+// hold it again: zeros there could be divided by each other.
 ASNI_INLINE void to_lanes(const float *from, int64_t item, int64_t items, int64_t count, float *to) {
     int64_t k = 0;
     for (; k + LANES <= count; k += LANES) {
         Vector<LANES> rows[LANES];
         ASNI_UNROLL for (int i = 0; i < LANES; i++)
-            rows[i] = i < items ? load<LANES>(from + i * item + k) : all<LANES>(0.0f);
+            rows[i] = load<LANES>(from + smaller(i, items - 1) * item + k);
         transpose<LANES / 2>(rows);
         ASNI_UNROLL for (int i = 0; i < LANES; i++) store<LANES>(to + (k + i) * LANES, rows[i]);
     }
     for (; k < count; k++)
-        for (int i = 0; i < LANES; i++) to[k * LANES + i] = i < items ? from[i * item + k] : 0.0f;
+        for (int i = 0; i < LANES; i++) to[k * LANES + i] = from[smaller(i, items - 1) * item + k];
 }
 
 static void input(const void *parameters, const asni_run *run) {
@@ -96,9 +97,7 @@ static void input(const void *parameters, const asni_run *run) {
     const int64_t items = smaller(run->groups * p.element, run->items - run->first);
     const float *from = run->inputs[p.index] + run->first * item;
     const Range floats = share(items * item, run);
-    int64_t k = floats.begin;
-    for (; k + LANES <= floats.end; k += LANES) finiteness.look(load<LANES>(from + k));
-    for (; k < floats.end; k++) finiteness.look(all<LANES>(from[k]));
+    finiteness.look(from + floats.begin, floats.end - floats.begin);
     finiteness.report(run);
 }
 

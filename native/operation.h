@@ -12,7 +12,7 @@ struct asni_run {
     int64_t group_stride;
     int64_t groups;            // that run at a time: there is memory for so many; a larger batch takes several turns
     int64_t group_items;
-    int64_t first, items;      // the first item of this turn, and all items; lanes beyond the last one hold zeros
+    int64_t first, items;      // the first item of this turn, and all items; lanes beyond the last one repeat it
     const float *const *inputs;
     float *const *outputs;
     float *scratch;            // of thread t: scratch + t * scratch_stride

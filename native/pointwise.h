@@ -62,7 +62,8 @@ template <int N> ASNI_INLINE Vector<N> sigmoid(Vector<N> x) { return 1.0f / (1.0
 template <int N> ASNI_INLINE Vector<N> hyperbolic_tangent(Vector<N> x) {
     return 1.0f - 2.0f / (exponential<N>(2.0f * x) + 1.0f);
 }
-template <int N> ASNI_INLINE Vector<N> magnitude(Vector<N> x) { return x < 0.0f ? -x : x; }
+// Of -0 it is 0.
+template <int N> ASNI_INLINE Vector<N> magnitude(Vector<N> x) { return x <= 0.0f ? 0.0f - x : x; }
 
 // Abramowitz and Stegun 7.1.26; absolute error below 2e-7.
 template <int N> ASNI_INLINE Vector<N> error_function(Vector<N> x) {
@@ -112,6 +113,9 @@ template <int FUNCTION, int N> ASNI_INLINE Vector<N> unary_of(Vector<N> x, float
 template <int FUNCTION> static void unary_rows(const Unary &p, const asni_run *run) {
     const Share mine = share_of(p.planes, run);
     const float low = (float)p.low, high = (float)p.high;
+    // The others are finite where their arguments are.
+    constexpr bool may_overflow = FUNCTION == U_LEAKY || FUNCTION == U_EXP || FUNCTION == U_SQRT;
+    Finiteness<LANES> finiteness;
     for (int64_t g = mine.groups.begin; g < mine.groups.end; g++)
         for (int64_t plane = mine.channels.begin; plane < mine.channels.end; plane++)
             for (int64_t row = 0; row < p.rows; row++) {
@@ -122,7 +126,9 @@ template <int FUNCTION> static void unary_rows(const Unary &p, const asni_run *r
                 for (; k + LANES <= p.floats; k += LANES)
                     store<LANES>(y + k, unary_of<FUNCTION, LANES>(load<LANES>(x + k), low, high));
                 for (; k < p.floats; k++) y[k] = unary_of<FUNCTION, 1>(x[k], low, high);
+                if (may_overflow) finiteness.look(y, p.floats);
             }
+    if (may_overflow) finiteness.report(run);
 }
 
 static void unary(const void *parameters, const asni_run *run) {

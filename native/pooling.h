@@ -126,6 +126,7 @@ ASNI_INLINE int64_t pool_scratch(const Pool &p) { return p.element == 1 && !p.pa
 static void pool(const void *parameters, const asni_run *run) {
     const Pool &p = *(const Pool *)parameters;
     const Share mine = share_of(p.channels, run);
+    Finiteness<LANES> finiteness;
     for (int64_t j = 0; j < pool_scratch(p); j++) run->scratch[j] = p.average ? 0.0f : -INFINITY;
     for (int64_t g = mine.groups.begin; g < mine.groups.end; g++)
         for (int64_t c = mine.channels.begin; c < mine.channels.end; c++) {
@@ -142,7 +143,10 @@ static void pool(const void *parameters, const asni_run *run) {
                 pool_pairs<1>(p, x, y);
             else
                 pool_map(p, x, y, run->scratch);
+            // A sum may overflow.
+            for (int64_t r = 0; p.average && r < p.rows; r++) finiteness.look(y + r * p.y_row, p.columns * p.element);
         }
+    finiteness.report(run);
 }
 
 } // namespace ASNI_NAMESPACE

@@ -130,17 +130,21 @@ static void normalise_lanes(const LayerNorm &p, const float *x, float *y) {
 static void layer_norm(const void *parameters, const asni_run *run) {
     const LayerNorm &p = *(const LayerNorm *)parameters;
     const Share mine = share_of(p.rows, run);
+    Finiteness<LANES> finiteness;
     for (int64_t g = mine.groups.begin; g < mine.groups.end; g++)
         for (int64_t r = mine.channels.begin; r < mine.channels.end; r++) {
             const float *x = run->arena + g * run->group_stride + p.x + r * p.count * p.element;
             float *y = run->arena + g * run->group_stride + p.y + r * p.count * p.element;
             p.element == 1 ? normalise_floats(p, x, y) : normalise_lanes(p, x, y);
+            finiteness.look(y, p.count * p.element);
         }
+    finiteness.report(run);
 }
 
 template <int N> static void mean_elements(const Mean &p, const asni_run *run) {
     constexpr int LAST = DIMENSIONS - 1;
     const Share mine = share_of(p.size[0], run);
+    Finiteness<N> finiteness;
     for (int64_t g = mine.groups.begin; g < mine.groups.end; g++) {
         float *base = run->arena + g * run->group_stride;
         each_row_of(p.size, mine.channels, [&](const int64_t *i) {
@@ -151,10 +155,13 @@ template <int N> static void mean_elements(const Mean &p, const asni_run *run) {
                     const float *row = x + row_offset(j, p.reduced_stride);
                     for (int64_t l = 0; l < p.reduced[LAST]; l++) total += load<N>(row + l * p.reduced_stride[LAST]);
                 });
-                store<N>(base + p.y + row_offset(i, p.y_stride) + k * p.y_stride[LAST], total * (float)p.scale);
+                total *= (float)p.scale;
+                finiteness.look(total);
+                store<N>(base + p.y + row_offset(i, p.y_stride) + k * p.y_stride[LAST], total);
             }
         });
     }
+    finiteness.report(run);
 }
 
 static void mean(const void *parameters, const asni_run *run) {

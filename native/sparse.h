@@ -18,12 +18,10 @@ struct Sparse {
     int64_t tile_groups, tile_rows, tile_columns;
 };
 
-template <int N, int G, int R, int C, int S>
+template <int N, int G, int R, int C, int S, int CHAINS>
 ASNI_INLINE void sum_nonzeros(Sums<N, G, R, C> &sums, const float *x, const Positions &to, int64_t group,
                               const int32_t *offset, const float *value, int64_t count) {
     int64_t k = 0;
-    // Few sums cannot hide the latency of a multiplication: take several nonzeros at a time, each with its own sums.
-    constexpr int CHAINS = G * R * C == 1 ? 4 : G * R * C <= 4 ? 2 : 1;
     if constexpr (CHAINS > 1) {
         Sums<N, G, R, C> others[CHAINS - 1];
         ASNI_UNROLL for (int i = 0; i < CHAINS - 1; i++) others[i].fill(0.0f);
@@ -41,7 +39,7 @@ ASNI_INLINE void sum_nonzeros(Sums<N, G, R, C> &sums, const float *x, const Posi
     }
 }
 
-template <int N, int G, int R, int C, int S>
+template <int N, int G, int R, int C, int S, int CHAINS>
 ASNI_INLINE void sparse_groups(const Sparse &layer, const asni_run *run, Range channels, int64_t first, int64_t count) {
     const Positions &to = layer.to;
     const int64_t group = run->group_stride;
@@ -59,25 +57,34 @@ ASNI_INLINE void sparse_groups(const Sparse &layer, const asni_run *run, Range c
                     sums.fill(layer.bias[o]);
                 else
                     sums.read(y + o * to.y_channel, group, to.y_row);
-                sum_nonzeros<N, G, R, C, S>(sums, x, to, group, layer.offset + start[o], layer.value + start[o],
-                                            start[o + 1] - start[o]);
+                sum_nonzeros<N, G, R, C, S, CHAINS>(sums, x, to, group, layer.offset + start[o],
+                                                    layer.value + start[o], start[o + 1] - start[o]);
                 if (b == layer.blocks - 1)
                     sums.finish(to, residual ? residual + o * to.residual_channel : nullptr, group, finiteness);
                 sums.write(y + o * to.y_channel, group, to.y_row);
+                if (column == to.columns - C) clear_behind<G>(to, base + to.y + o * to.y_channel, group);
             }
         }
     });
     finiteness.report(run);
 }
 
-template <int N, int G, int R, int C, int S> static void sparse_tiled(const Sparse &layer, const asni_run *run) {
-    const Share mine = share_of(layer.to.channels, run);
-    int64_t g = mine.groups.begin;
-    const int64_t whole = (mine.groups.end - g) / G * G;
-    sparse_groups<N, G, R, C, S>(layer, run, mine.channels, g, whole);
-    g += whole;
+// Groups that do not fill a tile are taken by smaller ones, which add in the same order: the result for an item does not
+// depend on how many others there are, or on the number of threads.
+template <int N, int G, int R, int C, int S, int CHAINS>
+ASNI_INLINE void sparse_shrinking(const Sparse &layer, const asni_run *run, Range channels, int64_t first, int64_t count) {
+    const int64_t whole = count / G * G;
+    sparse_groups<N, G, R, C, S, CHAINS>(layer, run, channels, first, whole);
     if constexpr (G > 1)
-        sparse_groups<N, 1, R, C, S>(layer, run, mine.channels, g, mine.groups.end - g);
+        sparse_shrinking<N, G / 2, R, C, S, CHAINS>(layer, run, channels, first + whole, count - whole);
+}
+
+template <int N, int G, int R, int C, int S> static void sparse_tiled(const Sparse &layer, const asni_run *run) {
+    // Few sums cannot hide the latency of a multiplication: take several nonzeros at a time, each with its own sums.
+    constexpr int CHAINS = G * R * C == 1 ? 4 : G * R * C <= 4 ? 2 : 1;
+    const Share mine = share_of(layer.to.channels, run);
+    sparse_shrinking<N, G, R, C, S, CHAINS>(layer, run, mine.channels, mine.groups.begin,
+                                            mine.groups.end - mine.groups.begin);
 }
 
 struct SparseTile {

@@ -18,6 +18,7 @@ struct Positions {
     int64_t y_row, y_channel;
     int64_t residual_row, residual_channel;
     int64_t channels;
+    int64_t pixels;            // floats of a channel's outputs; what the last vector stores behind them is cleared
     Activation activation;
 };
 
@@ -36,6 +37,12 @@ struct Share {
 ASNI_INLINE Share share_of(int64_t channels, const asni_run *run) {
     if (run->groups >= run->parts) return {share(run->groups, run), {0, channels}};
     return {{0, run->groups}, share(channels, run)};
+}
+
+// The next layer reads what lies behind the last pixel, and stores what becomes of it: it would grow from call to call.
+template <int G> ASNI_INLINE void clear_behind(const Positions &to, float *channel, int64_t group) {
+    for (int g = 0; g < G; g++)
+        for (int64_t k = to.pixels; k < to.y_channel; k++) channel[g * group + k] = 0.0f;
 }
 
 #define ASNI_EACH_POSITION                                                                                             \

@@ -4,6 +4,7 @@ import ctypes
 import os
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -74,11 +75,12 @@ class Memory:
             scratch_stride=program.scratch_floats,
             nonfinite=ctypes.addressof(self._nonfinite),
         )
-        self._arguments = (program.operations, len(program.operations), ctypes.byref(self._run))
-        self._execute = core().asni_execute
+        # Plain numbers are converted faster than pointers, which a small network would notice.
+        self._arguments = (ctypes.addressof(program.operations), len(program.operations), ctypes.addressof(self._run))
         self._team = core().asni_team_new(threads)
         if not self._team:
             raise MemoryError("no memory for the threads of the engine")
+        self._execute = partial(core().asni_execute, self._team, *self._arguments)
 
     def __del__(self) -> None:
         # The threads of a team do not survive a fork, and cannot be waited for in the child.
@@ -88,7 +90,7 @@ class Memory:
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> bool:
         """Fill the outputs; False if a result or an input is NaN or infinite, so that zeros would have counted."""
         self._set(inputs, outputs, items)
-        self._execute(self._team, *self._arguments)
+        self._execute()
         return not self._nonfinite.value
 
     def time(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int, seconds: Array) -> None:

@@ -48,7 +48,7 @@ def _structure(name: str, *fields: str) -> type[Structure]:
 _ACTIVATION = ("activation", "~low", "~high")
 _POSITIONS = (
     "x", "y", "residual", "rows", "columns", "x_row", "x_column", "y_row", "y_channel", "residual_row",
-    "residual_channel", "channels", *_ACTIVATION,
+    "residual_channel", "channels", "pixels", *_ACTIVATION,
 )  # fmt: skip
 
 PARAMETERS: dict[str, type[Structure]] = {
