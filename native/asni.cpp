@@ -98,6 +98,11 @@ ASNI_EXPORT const char *asni_isa(void) { return kernels() ? kernels()->name : ""
 
 ASNI_EXPORT int asni_lanes(void) { return kernels() ? (int)kernels()->lanes : 0; }
 
+// Bytes of the parameters of a kernel, or of a run if there is no such kernel.
+ASNI_EXPORT int64_t asni_size(int64_t kernel) {
+    return kernel >= 0 && kernel < ASNI_KERNEL_COUNT ? kernels()->sizes[kernel] : (int64_t)sizeof(asni_run);
+}
+
 ASNI_EXPORT int64_t asni_tile(int64_t kernel, int64_t index, int64_t *to) { return kernels()->tile(kernel, index, to); }
 
 ASNI_EXPORT int64_t asni_scratch(int64_t kernel, const void *parameters) {

@@ -19,6 +19,13 @@ static const asni_kernel KERNELS[ASNI_KERNEL_COUNT] = {
     layer_norm, mean, matmul, constant,
 };
 
+// Bytes of the parameters of each kernel: Python compares them with its own.
+static const int64_t SIZES[ASNI_KERNEL_COUNT] = {
+    sizeof(Input), sizeof(Output), sizeof(Shift), sizeof(Copy), sizeof(Sparse), sizeof(Dense), sizeof(Winograd),
+    sizeof(SparseRow), sizeof(DenseRow), sizeof(Pool), sizeof(Unary), sizeof(Binary), sizeof(Softmax),
+    sizeof(LayerNorm), sizeof(Mean), sizeof(Matmul), sizeof(Constant),
+};
+
 // Floats of scratch memory that a thread needs for an operation.
 static int64_t scratch(int64_t kernel, const void *parameters) {
     if (kernel == ASNI_WINOGRAD) return winograd_scratch(*(const Winograd *)parameters);
@@ -51,6 +58,6 @@ static int64_t tile(int64_t kernel, int64_t index, int64_t *to) {
 #define ASNI_TEXT(a) ASNI_TEXT_(a)
 
 extern "C" const asni_kernels ASNI_JOIN(asni_kernels_, ASNI_ISA_NAME) = {
-    ASNI_TEXT(ASNI_ISA_NAME), ASNI_NAMESPACE::LANES, ASNI_NAMESPACE::KERNELS, ASNI_NAMESPACE::scratch,
+    ASNI_TEXT(ASNI_ISA_NAME), ASNI_NAMESPACE::LANES, ASNI_NAMESPACE::KERNELS, ASNI_NAMESPACE::SIZES, ASNI_NAMESPACE::scratch,
     ASNI_NAMESPACE::tile, ASNI_NAMESPACE::multiply_only,
 };

@@ -31,7 +31,8 @@ typedef void (*asni_kernel)(const void *parameters, const struct asni_run *run);
 struct asni_kernels {
     const char *name;
     int64_t lanes;
-    const asni_kernel *kernels;                                    // [ASNI_KERNEL_COUNT]
+    const asni_kernel *kernels;                                    // [ASNI_KERNEL_COUNT], as are the sizes
+    const int64_t *sizes;
     int64_t (*scratch)(int64_t kernel, const void *parameters);
     int64_t (*tile)(int64_t kernel, int64_t index, int64_t *to);
     int64_t (*multiply_only)(int64_t rounds);

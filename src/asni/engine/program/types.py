@@ -1,10 +1,11 @@
 """The structures of native/ as Python sees them: the same fields in the same order, 8 bytes each."""
 
-from ctypes import POINTER, Structure, addressof, c_char, c_double, c_int64, c_void_p
+from ctypes import POINTER, Structure, addressof, c_char, c_double, c_int64, c_void_p, sizeof
 from functools import cache
 from typing import Any
 
 from asni.engine.native import library
+from asni.errors import EngineError
 
 KERNELS = (
     "input", "output", "shift", "copy", "sparse", "dense", "winograd", "sparse_row", "dense_row", "pool", "unary",
@@ -117,6 +118,10 @@ def core() -> Any:
     found.asni_time.argtypes = [c_void_p, c_int64, c_void_p, c_void_p]
     found.asni_time.restype = None
     found.asni_peak.restype = c_double
+    found.asni_size.argtypes, found.asni_size.restype = [c_int64], c_int64
+    sizes = [sizeof(PARAMETERS[kernel]) for kernel in KERNELS]
+    if sizes != [found.asni_size(index) for index in range(len(KERNELS))] or sizeof(Run) != found.asni_size(-1):
+        raise EngineError("the native core was built from other sources than this version of asni. Install asni again.")
     return found
 
 
