@@ -1,13 +1,17 @@
 """The node tests of the onnx package, which has its own numbers for every operator, run by the engine.
 
-`python -m tests.engine.onnx_nodes` prints how many of them pass for each operator that the engine claims.
+`python -m tests.engine.onnx_nodes` writes how many of them pass, for each operator that the engine claims, to
+`results/engine/onnx-nodes.json`.
 """
 
+import json
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +27,9 @@ from asni.engine.lowering import lower
 from asni.engine.native import library
 from asni.engine.steps import Steps
 from asni.errors import EngineError
+from asni.files import write_text
 
+RESULTS = Path(__file__).parents[2] / "results" / "engine" / "onnx-nodes.json"
 CLAIMED = (
     "Abs", "Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "Div", "Dropout", "Erf", "Exp",
     "Expand", "Flatten", "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish",
@@ -145,11 +151,9 @@ def count(runner: Runner, any_batch: bool) -> dict[str, dict[str, int]]:
 
 
 def main() -> None:
-    found = count(run, any_batch=False)
-    total = {column: sum(row[column] for row in found.values()) for column in ("cases", "pass", "refused")}
-    print(f"{'operator':20} {'cases':>7} {'pass':>7} {'refused':>7}")
-    for operator, row in {**found, "all": total}.items():
-        print(f"{operator:20} {row['cases']:7} {row['pass']:7} {row['refused']:7}")
+    ways = {name: way for name in ("numpy", "native") if (way := runner(name)) is not None}
+    found = {"onnx": version("onnx"), **{name: count(way, any_batch=False) for name, way in ways.items()}}
+    write_text(RESULTS, json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
