@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asni.engine import interpreter
+from asni.engine.compact import compact
 from asni.engine.frontends.from_packed import read_steps
 from asni.engine.fusing import fuse
 from asni.engine.graph import Array
@@ -75,9 +76,10 @@ class Engine:
     """
 
     def __init__(self, steps: Steps, *, threads: int = 1, plan: Path | None = None, items: int = 1) -> None:
-        self._steps, self.threads, self._plan_file = steps, threads, plan
-        self._lock = Lock()
         self._machine = None if library() is None else Machine(core().asni_lanes(), core().asni_peak() / 1e9)
+        self._steps = steps if self._machine is None else compact(steps)
+        self.threads, self._plan_file = threads, plan
+        self._lock = Lock()
         self._plan = Plan() if plan is None or self._machine is None else read_plan(plan, steps)
         self._tuned: dict[Mode, Tuned] = {}
         self._parts: dict[Mode, list[_Part]] = {}

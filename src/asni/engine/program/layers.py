@@ -62,6 +62,7 @@ class Layer:
             "residual_row": 0 if plain else residual.row,
             "residual_channel": residual.channel,
             "channels": y.shape[1],
+            "pixels": y.shape[2] * y.shape[3] if plain else y.channel,
             **self._ending(item),
         }
 
@@ -82,9 +83,8 @@ class Layer:
         pixels = self._layout(self.y).shape[2] * self._layout(self.y).shape[3]
         if planes.mask is not None:
             # Copies begin and end outside of the map, in memory of other values.
-            self.draft.need_margin(
-                int(np.abs(planes.kinds[:, 0]).max() + 1) * x.row + planes.stride - planes.rows * x.row
-            )
+            distances = planes.kinds @ np.array([x.row, 1])
+            self.draft.need_margin(int(max(-distances.min(), distances.max() + planes.stride - x.channel)))
         self.draft.call(
             "shift", self.number, copies, (self.x,),
             x=self._at(self.x, item), y=self.draft.place(copies), channels=x.shape[1], kinds=len(planes.kinds),
