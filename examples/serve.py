@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import uvicorn
 
-from asni.engine.engine import Engine, load_engine
-from asni.errors import AsniError
+import asni
 
 MOST_BYTES = 64 << 20
 
@@ -28,7 +27,7 @@ Message = dict[str, Any]
 class App:
     """The engine as an ASGI application: POST a list of items, and get a list of their results."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: asni.Engine) -> None:
         self.engine = engine
 
     async def __call__(
@@ -52,7 +51,7 @@ class App:
         try:
             items = np.array(json.loads(body), np.float32)
             return 200, np.asarray(await asyncio.to_thread(self.engine, items)).tolist()
-        except (ValueError, TypeError, RecursionError, AsniError) as error:
+        except (ValueError, TypeError, RecursionError, asni.AsniError) as error:
             return 400, {"error": str(error)}
 
 
@@ -61,7 +60,7 @@ def main() -> None:
     parser.add_argument("file", help="a network packed with its graph")
     parser.add_argument("--port", type=int, default=8000)
     arguments = parser.parse_args()
-    uvicorn.run(App(load_engine(arguments.file)), port=arguments.port, lifespan="off")
+    uvicorn.run(App(asni.load_engine(arguments.file)), port=arguments.port, lifespan="off")
 
 
 if __name__ == "__main__":
