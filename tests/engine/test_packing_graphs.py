@@ -153,7 +153,7 @@ def test_activations_count_in_the_memory_that_a_file_may_ask_for(tmp_path: Path)
 
 RUN = """
 import sys
-for name in ("torch", "onnx", "safetensors", "pydantic", "scipy"):
+for name in ("torch", "onnx", "safetensors", "pydantic", "scipy", "rich", "typer", "matplotlib", "filelock"):
     sys.modules[name] = None
 import numpy as np
 import asni

@@ -8,7 +8,6 @@ from zlib import crc32
 
 import numpy as np
 
-from asni.display import in_megabytes, on_stderr
 from asni.errors import PackError, unknown
 from asni.packing import container, rounding
 from asni.packing.amenable import amenable_layer, is_layer, layers_of
@@ -42,6 +41,9 @@ def packed(
     graph: GraphSection | None = None,
 ) -> list[bytes]:
     """What `write` writes, piece by piece."""
+    # Whoever only reads needs no display, and none of what it is made with.
+    from asni.display import in_megabytes, on_stderr
+
     if mode not in MODES:
         raise unknown("mode", mode, MODES)
     _require_readable(tensors)
