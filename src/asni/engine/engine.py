@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import is_not
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -80,7 +82,7 @@ class Engine:
         self._steps = steps if self._machine is None else compact(steps)
         self.threads, self._plan_file = threads, plan
         self._lock = Lock()
-        self._plan = Plan() if plan is None or self._machine is None else read_plan(plan, steps)
+        self._plan = Plan() if plan is None or self._machine is None else read_plan(plan, self._steps)
         self._tuned: dict[Mode, Tuned] = {}
         self._parts: dict[Mode, list[_Part]] = {}
         self._mode: Mode = "plain"
@@ -91,6 +93,10 @@ class Engine:
         shapes = [", ".join(map(str, ("N", *self._steps.shapes[name][1:]))) for name in self._steps.inputs]
         inputs, count = ", ".join(f"({shape})" for shape in shapes), len(self._steps.steps)
         return f"Engine({inputs}, {count} step{'s' * (count != 1)}, {self.threads} thread{'s' * (self.threads > 1)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is compiled again, on the processor where it arrives."""
+        return partial(Engine, self._steps, threads=self.threads, plan=self._plan_file), ()
 
     @property
     def steps(self) -> Steps:
@@ -105,8 +111,11 @@ class Engine:
         cut = self._plan.cut or 0 if self._mode == "lanes" else len(self._steps.steps)
         return describe(self._steps, self._tuned, cut, self._machine.peak)
 
-    def __call__(self, *inputs: "Tensors") -> "Tensors | tuple[Tensors, ...]":
-        """Run a batch: float32 arrays of NumPy or PyTorch, as many as the network has inputs, with the batch first."""
+    def __call__(self, *inputs: "Tensors") -> Any:
+        """Run a batch: float32 arrays of NumPy or PyTorch, as many as the network has inputs, with the batch first.
+
+        An array of the same kind comes out, or a tuple of them if the network has several outputs.
+        """
         steps = self._steps
         if len(inputs) != len(steps.inputs):
             raise EngineError(f"the network has {len(steps.inputs)} inputs, and {len(inputs)} are given.")
@@ -123,7 +132,7 @@ class Engine:
             results = arrays
             for part in self._parts_for(items):
                 results = part.run(results, items)
-        if arrays[0] is not inputs[0] and any(_is_torch(value) for value in inputs):
+        if any(map(is_not, arrays, inputs)) and any(map(_is_torch, inputs)):
             import torch
 
             results = [torch.from_numpy(result) for result in results]
@@ -250,4 +259,4 @@ def as_array(value: Any, name: str) -> Array:
     if not isinstance(value, np.ndarray) or value.dtype != np.float32:
         found = f"{type(value).__name__} of {value.dtype}" if hasattr(value, "dtype") else type(value).__name__
         raise EngineError(f"input {shown(name)} is a {found}; the engine takes arrays of float32.")
-    return np.ascontiguousarray(value)
+    return np.asarray(value, order="C")
