@@ -53,4 +53,4 @@ def compact(steps: Steps) -> Steps:
 
 
 def _is_sparse(array: Array) -> bool:
-    return array.dtype == np.float32 and np.count_nonzero(array) < _SPARSE_BELOW * array.size
+    return bool(array.dtype == np.float32 and np.count_nonzero(array) < _SPARSE_BELOW * array.size)

@@ -111,8 +111,8 @@ class Layer:
         self.draft.call(
             "dense", self.number, self.y, self._reads(read),
             x=place, **self._positions(item, self.draft.machine.lanes), convolution_groups=self.window.groups,
-            inputs=offset.shape[1], block=choice.blocks, offset=offset, weight=weight, bias=self.bias, tile_channels=pack,
-            tile_groups=groups, tile_rows=rows, tile_columns=columns,
+            inputs=offset.shape[1], block=choice.blocks, offset=offset, weight=weight, bias=self.bias,
+            tile_channels=pack, tile_groups=groups, tile_rows=rows, tile_columns=columns,
         )  # fmt: skip
 
     def _winograd(self, choice: Choice, item: int) -> None:
