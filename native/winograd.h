@@ -235,21 +235,31 @@ static void scatter_tiles(const Winograd &layer, const float *from, int64_t step
     }
 }
 
+// Channels whose products are summed before this is added to the sum of others. One long sum loses digits, and the way
+// back to outputs multiplies the loss.
+constexpr int64_t SUMMED = 64;
+
 // One strip of S vectors of tiles, PACK output channels: products of one frequency summed over the input channels.
 template <int S>
 ASNI_INLINE void multiply_strip(const float *from, const float *weight, int64_t inputs, int64_t vectors, float *to) {
-    Lanes sums[PACK][S];
-    ASNI_UNROLL for (int o = 0; o < PACK; o++) ASNI_UNROLL for (int s = 0; s < S; s++) sums[o][s] = all<LANES>(0.0f);
-    for (int64_t c = 0; c < inputs; c++, from += vectors * LANES) {
-        Lanes in[S];
-        ASNI_UNROLL for (int s = 0; s < S; s++) in[s] = load<LANES>(from + s * LANES);
-        ASNI_UNROLL for (int o = 0; o < PACK; o++) {
-            const Lanes w = all<LANES>(weight[c * PACK + o]);
-            ASNI_UNROLL for (int s = 0; s < S; s++) sums[o][s] += in[s] * w;
+    for (int64_t first = 0; first < inputs; first += SUMMED) {
+        Lanes sums[PACK][S];
+        ASNI_UNROLL for (int o = 0; o < PACK; o++) ASNI_UNROLL for (int s = 0; s < S; s++)
+            sums[o][s] = all<LANES>(0.0f);
+        const int64_t end = smaller(inputs, first + SUMMED);
+        for (int64_t c = first; c < end; c++, from += vectors * LANES) {
+            Lanes in[S];
+            ASNI_UNROLL for (int s = 0; s < S; s++) in[s] = load<LANES>(from + s * LANES);
+            ASNI_UNROLL for (int o = 0; o < PACK; o++) {
+                const Lanes w = all<LANES>(weight[c * PACK + o]);
+                ASNI_UNROLL for (int s = 0; s < S; s++) sums[o][s] += in[s] * w;
+            }
+        }
+        ASNI_UNROLL for (int o = 0; o < PACK; o++) ASNI_UNROLL for (int s = 0; s < S; s++) {
+            float *total = to + (o * vectors + s) * LANES;
+            store<LANES>(total, first ? load<LANES>(total) + sums[o][s] : sums[o][s]);
         }
     }
-    ASNI_UNROLL for (int o = 0; o < PACK; o++) ASNI_UNROLL for (int s = 0; s < S; s++)
-        store<LANES>(to + (o * vectors + s) * LANES, sums[o][s]);
 }
 
 // M[f][o][v] = sum over c of weight[f][o][c] * U[f][c][v]; the last strip is moved back to end at the last vector.
