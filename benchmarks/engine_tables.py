@@ -144,7 +144,7 @@ def best_other(row: Row) -> str | None:
 def _multiple(row: Row, name: str, base: str | None) -> str:
     """How many times as fast as `base` a runtime is, or as the best other."""
     runtimes, base = row["runtimes"], base or best_other(row)
-    if name not in runtimes or base is None:
+    if name not in runtimes or "quantile_ms" not in runtimes.get(base, {}):
         return "-"
     if "quantile_ms" not in runtimes[name]:
         return "wrong"
