@@ -112,7 +112,7 @@ def test_every_kind_and_every_function_gives_what_numpy_gives(target: Target, tm
         assert_same(found, steps, own)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(networks(), min_size=1, max_size=12), st.sampled_from(PRECISIONS), st.booleans())
 def test_any_network_gives_what_numpy_gives_and_stays_in_its_memory(
     every: list[Steps], precision: Precision, dense: bool

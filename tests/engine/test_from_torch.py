@@ -202,7 +202,7 @@ def plain_networks(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...]]:
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(plain_networks(), st.integers(1, 4))
 def test_networks_of_any_settings(drawn: tuple[nn.Module, tuple[int, ...]], exported_with: int) -> None:
     network, shape = drawn
