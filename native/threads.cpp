@@ -3,8 +3,9 @@
 #include <system_error>
 
 namespace {
-// About 50 microseconds: longer than an operation of a small network, shorter than anyone would notice.
-constexpr int SPINS = 20000;
+// About 10 microseconds: longer than an operation of a small network. If the others have no core of their own, waiting
+// longer only keeps them from running.
+constexpr int SPINS = 500;
 
 void pause() {
 #if defined(__x86_64__)
