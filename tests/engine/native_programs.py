@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
+from unittest.mock import patch
 
 import numpy as np
-import pytest
 
 from asni.engine import native
 from asni.engine.graph import Array
@@ -88,8 +88,7 @@ def run(
     Each value lies alone between NaNs, and all memory is NaN but for the halos of maps, which are zeros: what is read
     and used without having been written becomes NaN, and what is written outside of a value is found afterwards.
     """
-    shape = steps.shapes[steps.inputs[0]]
-    items = len(inputs[0]) // shape[0] if shape else 1
+    items = len(inputs[0]) // shape[0] if (shape := steps.shapes[steps.inputs[0]]) else 1
     groups = -(-items // machine.lanes) if mode == "lanes" else items
 
     def choose(number: int, site: Site) -> Choice:
@@ -98,7 +97,7 @@ def run(
     draft = Drafter(steps, mode, machine, choose, groups, zeros).run()
     # Fewer groups than there are, so that a batch takes several turns.
     room = min(groups, 2 * threads + 1)
-    usual, apart = Memory(Program(draft, steps), room, threads), _apart(draft, steps, room, threads)
+    usual, apart = Memory(Program(draft, steps), room, threads), apart_in_memory(draft, steps, room, threads)
     results = []
     for memory in (usual, apart.memory):
         results.append([np.empty(batched(steps.shapes[name], items), np.float32) for name in steps.outputs])
@@ -111,16 +110,19 @@ def run(
 
 
 @dataclass
-class _Apart:
+class Apart:
+    """Memory in which values lie apart, and for each float of a group whether it lies between them."""
+
     memory: Memory
     is_gap: Array
 
     def gaps(self) -> Array:
+        """What lies between the values of all groups."""
         found: Array = self.memory._arena.reshape(-1, len(self.is_gap))[:, self.is_gap]
         return found
 
 
-def _apart(draft: Draft, steps: Steps, room: int, threads: int) -> _Apart:
+def apart_in_memory(draft: Draft, steps: Steps, room: int, threads: int) -> Apart:
     """A program whose values lie apart, in memory that is full of NaN."""
     spans: list[tuple[Lifetime, int]] = []
 
@@ -131,8 +133,7 @@ def _apart(draft: Draft, steps: Steps, room: int, threads: int) -> _Apart:
             end += -(-value.floats // 16) * 16 + GAP
         return {value.name: begin for value, begin in spans}, end
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(program, "place", place)
+    with patch.object(program, "place", place):
         memory = Memory(Program(draft, steps), room, threads)
     arena = memory._arena.reshape(room, -1)
     is_gap = np.ones(arena.shape[1], bool)
@@ -142,4 +143,4 @@ def _apart(draft: Draft, steps: Steps, room: int, threads: int) -> _Apart:
         is_gap[begin : begin + value.floats] = False
         if value.geometry is not None:
             arena[:, begin : begin + value.floats] = 0
-    return _Apart(memory, is_gap)
+    return Apart(memory, is_gap)

@@ -71,7 +71,7 @@ class Builder:
         groups = random.choice([each for each in range(1, channels + 1) if channels % each == 0])
         kernel, stride, dilation = ([random.randint(1, most) for _ in range(2)] for most in (4, 3, 2))
         reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-        before, after = ([random.randint(0, 2) for _ in range(2)] for _ in range(2))
+        before, after = ([random.randint(0, random.choice([2, 2, 12])) for _ in range(2)] for _ in range(2))
         after = [max(a, r - n - b) for a, r, n, b in zip(after, reach, size, before, strict=True)]
         out = [(n + b + a - r) // s + 1 for n, b, a, r, s in zip(size, before, after, reach, stride, strict=True)]
         outputs = groups * random.randint(1, max(1, 12 // groups))
