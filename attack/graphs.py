@@ -32,12 +32,24 @@ def _fused(steps: Steps, inputs: list[Array]) -> tuple[Array, ...]:
 
 
 def _compiled(steps: Steps, inputs: list[Array]) -> tuple[Array, ...]:
-    outputs = Engine(fuse(steps))(*inputs)
-    return tuple(map(np.asarray, outputs if isinstance(outputs, tuple) else (outputs,)))
+    """A few items one by one, and the others by vectors of them."""
+    engine = Engine(fuse(steps))
+    if steps.fixed_batch is not None:
+        return _called(engine, inputs)
+    few, others = (_called(engine, [each[part] for each in inputs]) for part in (slice(FEW), slice(FEW, None)))
+    return tuple(map(np.concatenate, zip(few, others, strict=True)))
+
+
+def _called(engine: Engine, inputs: list[Array]) -> tuple[Array, ...]:
+    outputs = engine(*inputs)
+    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 WAYS = (interpreted, _fused, _compiled)
 """The ways to run steps."""
+
+FEW = 3
+"""Items that fill less than half of a vector."""
 
 LARGE = 1e15
 """The square of what is larger may overflow."""
@@ -79,7 +91,7 @@ def _take_on(seed: int, drafts: list[Draft], number: int) -> str:
 def _agree(steps: Steps) -> bool:
     """Whether every way to run the steps gives the same numbers, for a batch that is no multiple of a vector."""
     rng = np.random.default_rng(0)
-    count = 1 if steps.fixed_batch is not None else 3
+    count = 1 if steps.fixed_batch is not None else FEW + 9
     shapes = [steps.shapes[name] for name in steps.inputs]
     inputs = [rng.normal(size=(count * shape[0], *shape[1:]) if shape else ()).astype(np.float32) for shape in shapes]
     expected, *others = (way(steps, inputs) for way in WAYS)
