@@ -331,6 +331,16 @@ def test_a_network_may_be_cut_before_any_step(name: str, tmp_path: Path) -> None
             np.testing.assert_allclose(result, each, rtol=1e-4, atol=1e-5)
 
 
+@HAS_CORE
+def test_large_maps_run_item_by_item(network: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asni.engine.engine._VECTOR_BYTES", 1000)
+    compiled = asni.compile(network, example=images(64))
+    same(compiled(images(64)), network(images(64)))
+    assert [(row.kind, bool(row.kernel)) for row in compiled.plan if row.density] == [
+        ("conv", True), ("conv", True), ("linear", True),
+    ]  # fmt: skip
+
+
 def test_parts_hand_over_what_is_needed() -> None:
     steps = networks_with_odd_ends()["a map in between"]
     for cut in range(len(steps.steps) + 1):

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import prod
 from operator import is_not
 from pathlib import Path
 from threading import Lock
@@ -37,6 +38,8 @@ MOST_ITEMS = 64
 """Items that are in memory at a time; a larger batch takes several turns."""
 _ARENA_BYTES = 8 << 20
 """Values of several vectors of items share the weights that are read; beyond this, they no longer share a cache."""
+_VECTOR_BYTES = 256 << 20
+"""A network in which a value of one vector of items takes more than this runs item by item, without a trial."""
 _FLOAT = np.dtype(np.float32)
 
 
@@ -154,16 +157,22 @@ class Engine:
         if mode == "plain":
             parts = [_Part(self._steps, "plain", machine, plain.choices, self.threads)]
         else:
-            lanes = self._tuned_for("lanes", self._tuned_items(machine), machine)
-            cut = best_cut(self._steps, plain.seconds, lanes.seconds) if self._plan.cut is None else self._plan.cut
+            cut = self._best_cut(plain, machine) if self._plan.cut is None else self._plan.cut
             self._plan = replace(self._plan, cut=cut)
             before, after = cut_in_two(self._steps, cut)
             parts = [_Part(before, "plain", machine, plain.choices, self.threads)] * (cut > 0)
             if cut == 0 or cut < len(self._steps.steps):
+                lanes = self._tuned_for("lanes", self._tuned_items(machine), machine)
                 parts.append(_Part(after, "lanes", machine, behind(lanes.choices, cut), self.threads))
         if self._plan_file is not None and self._plan != known:
             write_plan(self._plan_file, self._steps, self._plan)
         return parts
+
+    def _best_cut(self, plain: Tuned, machine: Machine) -> int:
+        if 4 * machine.lanes * max(map(prod, self._steps.shapes.values())) > _VECTOR_BYTES:
+            return len(self._steps.steps)
+        lanes = self._tuned_for("lanes", self._tuned_items(machine), machine)
+        return best_cut(self._steps, plain.seconds, lanes.seconds)
 
     def _tuned_for(self, mode: Mode, items: int, machine: Machine) -> Tuned:
         if mode not in self._tuned:
