@@ -21,7 +21,7 @@ static const asni_kernel KERNELS[ASNI_KERNEL_COUNT] = {
 
 // Bytes of the parameters of each kernel: Python compares them with its own.
 static const int64_t SIZES[ASNI_KERNEL_COUNT] = {
-    sizeof(Input), sizeof(Output), sizeof(Shift), sizeof(Copy), sizeof(Sparse), sizeof(Dense), sizeof(Winograd),
+    sizeof(Batch), sizeof(Batch), sizeof(Shift), sizeof(Copy), sizeof(Sparse), sizeof(Dense), sizeof(Winograd),
     sizeof(SparseRow), sizeof(DenseRow), sizeof(Pool), sizeof(Unary), sizeof(Binary), sizeof(Softmax),
     sizeof(LayerNorm), sizeof(Mean), sizeof(Matmul), sizeof(Constant),
 };

@@ -5,18 +5,12 @@
 
 namespace ASNI_NAMESPACE {
 
-struct Input {
-    int64_t index, y;
+// An input or output: an array of the user, item by item, and the value that it becomes or comes from.
+struct Batch {
+    int64_t index, value;
     int64_t channels, rows, columns;
-    int64_t y_channel, y_row;
+    int64_t channel, row;              // strides of the value
     int64_t element;                   // floats per element: LANES, or 1 in the layout "plain"
-};
-
-struct Output {
-    int64_t index, x;
-    int64_t channels, rows, columns;
-    int64_t x_channel, x_row;
-    int64_t element;
 };
 
 // Shifted and strided copies of each channel of a map, so that the inputs of neighbouring pixels are neighbours.
@@ -76,45 +70,46 @@ ASNI_INLINE void to_lanes(const float *from, int64_t item, int64_t items, int64_
         for (int i = 0; i < LANES; i++) to[k * LANES + i] = from[smaller(i, items - 1) * item + k];
 }
 
-static void input(const void *parameters, const asni_run *run) {
-    const Input &p = *(const Input *)parameters;
-    const int64_t item = p.channels * p.rows * p.columns;
+ASNI_INLINE int64_t item_floats(const Batch &p) { return p.channels * p.rows * p.columns; }
+
+// Calls row(offset in the user's array, row of the value, items) for this thread's rows of all groups.
+template <class Row> ASNI_INLINE void each_batch_row(const Batch &p, const asni_run *run, Row row) {
     const Share mine = share_of(p.channels, run);
     for (int64_t g = mine.groups.begin; g < mine.groups.end; g++) {
         const int64_t first = run->first + g * p.element, items = smaller(p.element, run->items - first);
+        float *value = run->arena + g * run->group_stride + p.value;
         for (int64_t c = mine.channels.begin; c < mine.channels.end; c++)
-            for (int64_t r = 0; r < p.rows; r++) {
-                const float *from = run->inputs[p.index] + first * item + (c * p.rows + r) * p.columns;
-                float *to = run->arena + g * run->group_stride + p.y + c * p.y_channel + r * p.y_row;
-                if (p.element == 1)
-                    memcpy(to, from, (size_t)p.columns * 4);
-                else
-                    to_lanes(from, item, items, p.columns, to);
-            }
+            for (int64_t r = 0; r < p.rows; r++)
+                row(first * item_floats(p) + (c * p.rows + r) * p.columns, value + c * p.channel + r * p.row, items);
     }
+}
+
+static void input(const void *parameters, const asni_run *run) {
+    const Batch &p = *(const Batch *)parameters;
+    const float *array = run->inputs[p.index];
+    const int64_t item = item_floats(p);
+    each_batch_row(p, run, [&](int64_t offset, float *to, int64_t items) {
+        if (p.element == 1)
+            memcpy(to, array + offset, (size_t)p.columns * 4);
+        else
+            to_lanes(array + offset, item, items, p.columns, to);
+    });
     // NaN and infinity must be seen before a zero weight passes over them.
     Finiteness<LANES> finiteness;
     const int64_t items = smaller(run->groups * p.element, run->items - run->first);
-    const float *from = run->inputs[p.index] + run->first * item;
     const Range floats = share(items * item, run);
-    finiteness.look(from + floats.begin, floats.end - floats.begin);
+    finiteness.look(array + run->first * item + floats.begin, floats.end - floats.begin);
     finiteness.report(run);
 }
 
 static void output(const void *parameters, const asni_run *run) {
-    const Output &p = *(const Output *)parameters;
-    const int64_t item = p.channels * p.rows * p.columns;
-    const Share mine = share_of(p.channels, run);
-    for (int64_t g = mine.groups.begin; g < mine.groups.end; g++) {
-        const int64_t first = run->first + g * p.element, items = smaller(p.element, run->items - first);
-        for (int64_t c = mine.channels.begin; c < mine.channels.end; c++)
-            for (int64_t r = 0; r < p.rows; r++) {
-                const float *from = run->arena + g * run->group_stride + p.x + c * p.x_channel + r * p.x_row;
-                float *to = run->outputs[p.index] + first * item + (c * p.rows + r) * p.columns;
-                for (int64_t i = 0; i < items; i++)
-                    for (int64_t k = 0; k < p.columns; k++) to[i * item + k] = from[k * p.element + i];
-            }
-    }
+    const Batch &p = *(const Batch *)parameters;
+    float *array = run->outputs[p.index];
+    const int64_t item = item_floats(p);
+    each_batch_row(p, run, [&](int64_t offset, const float *from, int64_t items) {
+        for (int64_t i = 0; i < items; i++)
+            for (int64_t k = 0; k < p.columns; k++) array[offset + i * item + k] = from[k * p.element + i];
+    });
 }
 
 // A copy of the map as a whole, moved by `distance`: what comes from outside, or from the neighbouring row, is masked.

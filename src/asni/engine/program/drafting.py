@@ -56,11 +56,10 @@ class Drafter:
 
     def _enter(self, index: int, name: str) -> None:
         y = self.new(name)
-        self.draft.call("input", -1, name, (), index=index, y=self.draft.place(name), **_as_map(y, "y"))
+        self.draft.call("input", -1, name, (), index=index, value=self.draft.place(name), **_as_map(y))
 
     def _leave(self, index: int, name: str) -> None:
-        x = self.layout(name)
-        fields = {"index": index, "x": self.draft.place(name), **_as_map(x, "x")}
+        fields = {"index": index, "value": self.draft.place(name), **_as_map(self.layout(name))}
         self.draft.call("output", -1, f" output {index}", (name,), **fields)
 
     def copy(
@@ -357,15 +356,15 @@ def halos_of(steps: Steps) -> dict[str, Halo]:
     return found
 
 
-def _as_map(layout: Layout, side: str) -> dict[str, int]:
+def _as_map(layout: Layout) -> dict[str, int]:
     """A value as channels of rows: as few as its strides allow."""
     sizes, (walk,) = merged(layout.shape, layout.strides)
     sizes, walk = ([1] * (3 - len(sizes)) + sizes)[-3:], ([0] * (3 - len(walk)) + walk)[-3:]
-    columns, element = (sizes[2], walk[2]) if sizes[2:] else (1, layout.element)
-    if columns > 1 and element != layout.element:
-        sizes, walk, columns = [sizes[1], sizes[2], 1], [walk[1], walk[2], 0], 1
+    if sizes[2] > 1 and walk[2] != layout.element:
+        # The elements of a row lie apart: each is a row of its own.
+        sizes, walk = [*sizes[1:], 1], [*walk[1:], 0]
     return {
-        "channels": sizes[0], "rows": sizes[1], "columns": columns, f"{side}_channel": walk[0], f"{side}_row": walk[1],
+        "channels": sizes[0], "rows": sizes[1], "columns": sizes[2], "channel": walk[0], "row": walk[1],
         "element": layout.element,
     }  # fmt: skip
 

@@ -52,9 +52,11 @@ _POSITIONS = (
     "residual_channel", "channels", "pixels", *_ACTIVATION,
 )  # fmt: skip
 
+_BATCH = ("index", "value", "channels", "rows", "columns", "channel", "row", "element")
+
 PARAMETERS: dict[str, type[Structure]] = {
-    "input": _structure("Input", "index", "y", "channels", "rows", "columns", "y_channel", "y_row", "element"),
-    "output": _structure("Output", "index", "x", "channels", "rows", "columns", "x_channel", "x_row", "element"),
+    "input": _structure("Batch", *_BATCH),
+    "output": _structure("Batch", *_BATCH),
     "shift": _structure(
         "Shift", "x", "y", "channels", "kinds", "*kind", "*mask", "rows", "columns", "row_step", "column_step",
         "x_channel", "x_row", "height", "width", "y_plane", "vector",
