@@ -103,7 +103,8 @@ def bench(
     else:
         _print(found, missing)
     if wrong := [row for row in found.rows if row.runtime == "asni" and row.state != "right"]:
-        raise AsniError(f"the engine is {wrong[0].state} on {shown(file)}: {wrong[0].reason}")
+        said = "failed" if wrong[0].state == "failed" else "is wrong"
+        raise AsniError(f"the engine {said} on {shown(file)}: {wrong[0].reason}")
 
 
 def _print(found: "Comparison", missing: Sequence[str]) -> None:
