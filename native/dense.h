@@ -17,8 +17,8 @@ struct Dense {
 };
 
 template <int O, int G, int R, int C, int S>
-ASNI_INLINE void dense_tile(const Dense &layer, const float *x, float *y, const float *residual, const float *bias,
-                            const int32_t *offset, const float *weight, int64_t count, int64_t channels, bool first,
+ASNI_INLINE void dense_tile(const Dense &layer, const float *x, float *y, const float *residual, const float *gate,
+                            const float *bias, const int32_t *offset, const float *weight, int64_t count, int64_t channels, bool first,
                             bool last, int64_t group, Finiteness<LANES> &finiteness) {
     const Positions &to = layer.to;
     Sums<LANES, G, R, C> sums[O];
@@ -42,7 +42,9 @@ ASNI_INLINE void dense_tile(const Dense &layer, const float *x, float *y, const 
     }
     ASNI_UNROLL for (int o = 0; o < O; o++) {
         if (o >= channels) continue;
-        if (last) sums[o].finish(to, residual ? residual + o * to.residual_channel : nullptr, group, finiteness);
+        if (last)
+            sums[o].finish(to, residual ? residual + o * to.residual_channel : nullptr,
+                           gate ? gate + o * to.gate_channel : nullptr, group, finiteness);
         sums[o].write(y + o * to.y_channel, group, to.y_row);
     }
 }
@@ -58,13 +60,14 @@ ASNI_INLINE void dense_groups(const Dense &layer, const asni_run *run, Range pac
         const float *x = base + to.x + row * to.x_row + column * to.x_column;
         float *y = base + to.y + row * to.y_row + column * LANES;
         const float *residual = to.residual < 0 ? nullptr : base + to.residual + row * to.residual_row + column * LANES;
+        const float *gate = to.gate < 0 ? nullptr : base + to.gate + row * to.gate_row + column * LANES;
         // Once even if there is no input, because all windows lie in the padding.
         for (int64_t k = 0; k == 0 || k < layer.inputs; k += layer.block)
             for (int64_t pack = packs.begin; pack < packs.end; pack++) {
                 const int64_t part = pack / packs_each, within = pack % packs_each * O, o = part * channels + within;
                 dense_tile<O, G, R, C, S>(
                     layer, x, y + o * to.y_channel, residual ? residual + o * to.residual_channel : nullptr,
-                    layer.bias + o, layer.offset + part * layer.inputs + k,
+                    gate ? gate + o * to.gate_channel : nullptr, layer.bias + o, layer.offset + part * layer.inputs + k,
                     layer.weight + (pack * layer.inputs + k) * O, smaller(layer.block, layer.inputs - k),
                     channels - within, k == 0, k + layer.block >= layer.inputs, group, finiteness);
                 if (column == to.columns - C)

@@ -2,12 +2,14 @@
 // initialisers and calls nothing that other sets share.
 #include "operation.h"
 
+#include "backward.h"
 #include "dense.h"
 #include "layout.h"
 #include "peak.h"
 #include "pointwise.h"
 #include "pooling.h"
 #include "reductions.h"
+#include "refresh.h"
 #include "rows.h"
 #include "sparse.h"
 #include "winograd.h"
@@ -17,6 +19,7 @@ namespace ASNI_NAMESPACE {
 static const asni_kernel KERNELS[ASNI_KERNEL_COUNT] = {
     input, output, shift, copy, sparse, dense, winograd, sparse_row, dense_row, pool, unary, binary, softmax,
     layer_norm, mean, matmul, constant,
+    sparse_backward, refresh, winograd_weights,
 };
 
 // Bytes of the parameters of each kernel: Python compares them with its own.
@@ -24,11 +27,13 @@ static const int64_t SIZES[ASNI_KERNEL_COUNT] = {
     sizeof(Batch), sizeof(Batch), sizeof(Shift), sizeof(Copy), sizeof(Sparse), sizeof(Dense), sizeof(Winograd),
     sizeof(SparseRow), sizeof(DenseRow), sizeof(Pool), sizeof(Unary), sizeof(Binary), sizeof(Softmax),
     sizeof(LayerNorm), sizeof(Mean), sizeof(Matmul), sizeof(Constant),
+    sizeof(SparseBackward), sizeof(Refresh), sizeof(WinogradWeights),
 };
 
 // Floats of scratch memory that a thread needs for an operation.
 static int64_t scratch(int64_t kernel, const void *parameters) {
     if (kernel == ASNI_WINOGRAD) return winograd_scratch(*(const Winograd *)parameters);
+    if (kernel == ASNI_SPARSE_BACKWARD) return backward_scratch(*(const SparseBackward *)parameters);
     if (kernel == ASNI_POOL) return pool_scratch(*(const Pool *)parameters);
     return 0;
 }
@@ -43,6 +48,11 @@ static int64_t tile(int64_t kernel, int64_t index, int64_t *to) {
     if (kernel == ASNI_DENSE && index < DENSE_TILE_COUNT) {
         const DenseTile &t = DENSE_TILES[index];
         to[0] = t.channels, to[1] = t.groups, to[2] = t.rows, to[3] = t.columns, to[4] = t.stride;
+        return 1;
+    }
+    if (kernel == ASNI_SPARSE_BACKWARD && index < BACKWARD_TILE_COUNT) {
+        const BackwardTiles &t = BACKWARD_TILES[index];
+        to[0] = LANES, to[1] = t.groups, to[2] = t.rows, to[3] = t.columns, to[4] = 1;
         return 1;
     }
     if (kernel == ASNI_WINOGRAD && index == 0) {

@@ -49,6 +49,7 @@ ASNI_INLINE void sparse_groups(const Sparse &layer, const asni_run *run, Range c
         const float *x = base + to.x + row * to.x_row + column * to.x_column;
         float *y = base + to.y + row * to.y_row + column * N;
         const float *residual = to.residual < 0 ? nullptr : base + to.residual + row * to.residual_row + column * N;
+        const float *gate = to.gate < 0 ? nullptr : base + to.gate + row * to.gate_row + column * N;
         for (int64_t b = 0; b < layer.blocks; b++) {
             const int32_t *start = layer.start + b * to.channels;
             for (int64_t o = channels.begin; o < channels.end; o++) {
@@ -60,7 +61,8 @@ ASNI_INLINE void sparse_groups(const Sparse &layer, const asni_run *run, Range c
                 sum_nonzeros<N, G, R, C, S, CHAINS>(sums, x, to, group, layer.offset + start[o],
                                                     layer.value + start[o], start[o + 1] - start[o]);
                 if (b == layer.blocks - 1)
-                    sums.finish(to, residual ? residual + o * to.residual_channel : nullptr, group, finiteness);
+                    sums.finish(to, residual ? residual + o * to.residual_channel : nullptr,
+                                gate ? gate + o * to.gate_channel : nullptr, group, finiteness);
                 sums.write(y + o * to.y_channel, group, to.y_row);
                 if (column == to.columns - C) clear_behind<G>(to, base + to.y + o * to.y_channel, group);
             }

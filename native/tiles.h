@@ -17,6 +17,7 @@ struct Positions {
     int64_t x_row, x_column;   // from the input of one output position to that of its neighbour
     int64_t y_row, y_channel;
     int64_t residual_row, residual_channel;
+    int64_t gate, gate_row, gate_channel;  // results are kept where the gate is above zero; -1 if there is none
     int64_t channels;
     int64_t pixels;            // floats of a channel's outputs; what the last vector stores behind them is cleared
     Activation activation;
@@ -67,7 +68,8 @@ template <int N, int G, int R, int C> struct Sums {
         ASNI_EACH_POSITION at[g][r][c] += load<N>(x + g * group + r * row + c * (S ? S * N : column)) * weight;
     }
     ASNI_METHOD void add(const Sums &other) { ASNI_EACH_POSITION at[g][r][c] += other.at[g][r][c]; }
-    ASNI_METHOD void finish(const Positions &to, const float *residual, int64_t group, Finiteness<N> &finiteness) {
+    ASNI_METHOD void finish(const Positions &to, const float *residual, const float *gate, int64_t group,
+                            Finiteness<N> &finiteness) {
         if (residual)
             ASNI_EACH_POSITION at[g][r][c] += load<N>(residual + g * group + r * to.residual_row + c * N);
         Vector<N> total = at[0][0][0];
@@ -79,6 +81,9 @@ template <int N, int G, int R, int C> struct Sums {
         case RELU: ASNI_EACH_POSITION at[g][r][c] = at[g][r][c] < 0.0f ? all<N>(0.0f) : at[g][r][c]; break;
         default: ASNI_EACH_POSITION at[g][r][c] = activated<N>(at[g][r][c], to.activation);
         }
+        if (gate)
+            ASNI_EACH_POSITION at[g][r][c] =
+                load<N>(gate + g * group + r * to.gate_row + c * N) > 0.0f ? at[g][r][c] : all<N>(0.0f);
     }
 };
 

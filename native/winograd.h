@@ -192,14 +192,19 @@ static void gather_tiles(const Winograd &layer, const float *x, int64_t first, i
     }
 }
 
-static void scatter_tile(const Winograd &layer, const Lanes *outputs, int64_t tile, float *y, const float *residual) {
+static void scatter_tile(const Winograd &layer, const Lanes *outputs, int64_t tile, float *y, const float *residual,
+                         const float *gate) {
     const Positions &to = layer.to;
     const int64_t row = tile / tile_columns_of(layer) * 4, column = tile % tile_columns_of(layer) * 4;
     for (int64_t i = 0; i < smaller(4, to.rows - row); i++)
         for (int64_t j = 0; j < smaller(4, to.columns - column); j++) {
             Lanes value = outputs[4 * i + j];
             if (residual) value += load<LANES>(residual + (row + i) * to.residual_row + (column + j) * LANES);
-            store<LANES>(y + (row + i) * to.y_row + (column + j) * LANES, activated<LANES>(value, to.activation));
+            value = activated<LANES>(value, to.activation);
+            if (gate)
+                value = load<LANES>(gate + (row + i) * to.gate_row + (column + j) * LANES) > 0.0f ? value
+                                                                                                : all<LANES>(0.0f);
+            store<LANES>(y + (row + i) * to.y_row + (column + j) * LANES, value);
         }
 }
 
@@ -309,6 +314,7 @@ static void winograd_block(const Winograd &layer, const asni_run *run, int64_t g
     for (int64_t o = 0; o < to.channels; o++) {
         float *y = base + to.y + o * to.y_channel;
         const float *residual = to.residual < 0 ? nullptr : base + to.residual + o * to.residual_channel;
+        const float *gate = to.gate < 0 ? nullptr : base + to.gate + o * to.gate_channel;
         const Lanes bias = all<LANES>(layer.bias[o]);
         for (int64_t v = 0; v < t.vectors; v++) {
             transform_back(t.m + (o * t.vectors + v) * LANES, t.m_step, held);
@@ -319,7 +325,7 @@ static void winograd_block(const Winograd &layer, const asni_run *run, int64_t g
             }
             finiteness.look(total);
             if (items)
-                scatter_tile(layer, held, first + v, y, residual);
+                scatter_tile(layer, held, first + v, y, residual, gate);
             else
                 ASNI_UNROLL for (int f = 0; f < 16; f++) store<LANES>(t.d + f * t.width + v * LANES, held[f]);
         }

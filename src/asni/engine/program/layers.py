@@ -50,7 +50,7 @@ class Layer:
         residual = self._at(self.residual, item) if self.residual else -1
         return {"residual": residual, "activation": FUSED.index(function), "low": low, "high": high}
 
-    def _positions(self, item: int, vector: int) -> dict[str, Any]:
+    def positions(self, item: int, vector: int) -> dict[str, Any]:
         """Fields of `Positions`: where outputs lie, in rows of vectors of so many lanes."""
         y = self._layout(self.y)
         residual = self._layout(self.residual) if self.residual else y
@@ -65,10 +65,19 @@ class Layer:
             "y_channel": y.channel,
             "residual_row": 0 if plain else residual.row,
             "residual_channel": residual.channel,
+            "gate": -1,
             "channels": y.shape[1],
             "pixels": y.shape[2] * y.shape[3] if plain else y.channel,
             **self._ending(item),
         }
+
+    def values(self, table: Array) -> Array:
+        """What a kernel reads in place of a table of weights."""
+        return table
+
+    def winograd_values(self, pack: int) -> Array:
+        """The transformed weights in packs of output channels."""
+        return winograd_table(self.weight, pack)
 
     def _inputs(self, choice: Choice, item: int) -> tuple[Taps, str, Place]:
         """Where the kernel reads: taps, the value and its place. "plain" first copies the map, shifted."""
@@ -106,8 +115,8 @@ class Layer:
         vector, groups, rows, columns = choice.tile
         self.draft.call(
             "sparse", self.number, self.y, self._reads(read),
-            x=place, **self._positions(item, vector), blocks=choice.blocks, start=start, offset=offset, value=value,
-            bias=self.bias, vector=vector, tile_groups=groups, tile_rows=rows, tile_columns=columns,
+            x=place, **self.positions(item, vector), blocks=choice.blocks, start=start, offset=offset,
+            value=self.values(value), bias=self.bias, vector=vector, tile_groups=groups, tile_rows=rows, tile_columns=columns,
         )  # fmt: skip
 
     def _dense(self, choice: Choice, item: int) -> None:
@@ -116,8 +125,8 @@ class Layer:
         offset, weight = dense_table(self.weight, taps, self.window.groups, pack)
         self.draft.call(
             "dense", self.number, self.y, self._reads(read),
-            x=place, **self._positions(item, self.draft.machine.lanes), convolution_groups=self.window.groups,
-            inputs=offset.shape[1], block=choice.blocks, offset=offset, weight=weight, bias=self.bias,
+            x=place, **self.positions(item, self.draft.machine.lanes), convolution_groups=self.window.groups,
+            inputs=offset.shape[1], block=choice.blocks, offset=offset, weight=self.values(weight), bias=self.bias,
             tile_channels=pack, tile_groups=groups, tile_rows=rows, tile_columns=columns,
         )  # fmt: skip
 
@@ -127,10 +136,10 @@ class Layer:
         residual = self._layout(self.residual) if self.residual else y
         self.draft.call(
             "winograd", self.number, self.y, self._reads(),
-            x=self._at(self.x, item), **{**self._positions(item, y.element), **maps, "residual_row": residual.row},
+            x=self._at(self.x, item), **{**self.positions(item, y.element), **maps, "residual_row": residual.row},
             inputs=x.shape[1], x_channel=x.channel, height=x.shape[2], width=x.shape[3], top=self.window.top,
             left=self.window.left, lanes_are_items=int(self.draft.mode == "lanes"), block=choice.blocks,
-            weight=winograd_table(self.weight, choice.tile[0]), bias=self.bias,
+            weight=self.winograd_values(choice.tile[0]), bias=self.bias,
         )  # fmt: skip
 
     def _sparse_row(self, choice: Choice, item: int) -> None:

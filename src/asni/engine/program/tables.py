@@ -50,7 +50,7 @@ def dense_table(weight: Array, taps: Taps, groups: int, pack: int) -> tuple[Arra
     offset = taps.offset[:, seen].reshape(groups, inputs).astype(np.int32)
     each = outputs // groups
     packs = -(-each // pack)
-    padded = np.zeros((groups, packs * pack, inputs), np.float32)
+    padded = np.zeros((groups, packs * pack, inputs), weight.dtype)
     padded[:, :each] = _flat(weight)[:, :, seen].reshape(groups, each, inputs)
     packed = padded.reshape(groups, packs, pack, inputs).transpose(0, 1, 3, 2)
     return np.ascontiguousarray(offset), np.ascontiguousarray(packed)

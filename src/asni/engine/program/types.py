@@ -10,6 +10,7 @@ from asni.errors import EngineError
 KERNELS = (
     "input", "output", "shift", "copy", "sparse", "dense", "winograd", "sparse_row", "dense_row", "pool", "unary",
     "binary", "softmax", "layer_norm", "mean", "matmul", "constant",
+    "sparse_backward", "refresh", "winograd_weights",
 )  # fmt: skip
 """In the order of native/operation.h."""
 UNARY = (
@@ -49,7 +50,7 @@ def _structure(name: str, *fields: str) -> type[Structure]:
 _ACTIVATION = ("activation", "~low", "~high")
 _POSITIONS = (
     "x", "y", "residual", "rows", "columns", "x_row", "x_column", "y_row", "y_channel", "residual_row",
-    "residual_channel", "channels", "pixels", *_ACTIVATION,
+    "residual_channel", "gate", "gate_row", "gate_channel", "channels", "pixels", *_ACTIVATION,
 )  # fmt: skip
 
 _BATCH = ("index", "value", "channels", "rows", "columns", "channel", "row", "element")
@@ -100,6 +101,13 @@ PARAMETERS: dict[str, type[Structure]] = {
         "Matmul", "a", "b", "y", "(batch)", "(a_batch)", "(b_batch)", "(y_batch)", "rows", "inner", "columns", "element"
     ),
     "constant": _structure("Constant", "y", "count", "*value", "element"),
+    "sparse_backward": _structure(
+        "SparseBackward", "x", "dx", "dy", "rows", "columns", "x_row", "x_column", "dx_row", "dx_column", "dy_row",
+        "channels", "*x_offset", "*dx_offset", "blocks", "*start", "*offset", "*value", "*gradient", "gradient_row",
+        "accumulate", "mask", "chunk", "tiles_at_once", "tile_groups", "tile_rows", "tile_columns",
+    ),
+    "refresh": _structure("Refresh", "*from", "*index", "*to", "count"),
+    "winograd_weights": _structure("WinogradWeights", "*from", "*index", "*to", "outputs", "inputs", "pack"),
 }  # fmt: skip
 
 
