@@ -2,12 +2,18 @@
 // initialisers and calls nothing that other sets share.
 #include "operation.h"
 
+#include "addition.h"
 #include "backward.h"
+#include "batch_norm.h"
+#include "cross_entropy.h"
 #include "dense.h"
+#include "drop_out.h"
+#include "gradients.h"
 #include "layout.h"
 #include "peak.h"
 #include "pointwise.h"
 #include "pooling.h"
+#include "pooling_backward.h"
 #include "reductions.h"
 #include "refresh.h"
 #include "rows.h"
@@ -20,6 +26,8 @@ static const asni_kernel KERNELS[ASNI_KERNEL_COUNT] = {
     input, output, shift, copy, sparse, dense, winograd, sparse_row, dense_row, pool, unary, binary, softmax,
     layer_norm, mean, matmul, constant,
     sparse_backward, refresh, winograd_weights,
+    add, add_backward, channel_sums, batch_norm, batch_norm_backward, pool_backward, drop_out, drop_out_backward,
+    cross_entropy,
 };
 
 // Bytes of the parameters of each kernel: Python compares them with its own.
@@ -28,6 +36,8 @@ static const int64_t SIZES[ASNI_KERNEL_COUNT] = {
     sizeof(SparseRow), sizeof(DenseRow), sizeof(Pool), sizeof(Unary), sizeof(Binary), sizeof(Softmax),
     sizeof(LayerNorm), sizeof(Mean), sizeof(Matmul), sizeof(Constant),
     sizeof(SparseBackward), sizeof(Refresh), sizeof(WinogradWeights),
+    sizeof(Add), sizeof(AddBackward), sizeof(ChannelSums), sizeof(BatchNorm), sizeof(BatchNormBackward),
+    sizeof(PoolBackward), sizeof(DropOut), sizeof(DropOutBackward), sizeof(CrossEntropy),
 };
 
 // Floats of scratch memory that a thread needs for an operation.

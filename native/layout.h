@@ -11,6 +11,7 @@ struct Batch {
     int64_t channels, rows, columns;
     int64_t channel, row;              // strides of the value
     int64_t element;                   // floats per element: LANES, or 1 in the layout "plain"
+    int64_t blank;                     // lanes beyond the last item hold zeros, as a gradient needs
 };
 
 // Shifted and strided copies of each channel of a map, so that the inputs of neighbouring pixels are neighbours.
@@ -56,18 +57,19 @@ template <int STEP> ASNI_INLINE void transpose(Vector<LANES> *rows) {
 }
 
 // Rows of `count` floats of up to LANES items, `item` floats apart, become `count` vectors. Lanes beyond the last item
-// hold it again: zeros there could be divided by each other.
-ASNI_INLINE void to_lanes(const float *from, int64_t item, int64_t items, int64_t count, float *to) {
+// hold it again unless they are `blank`: zeros there could be divided by each other.
+ASNI_INLINE void to_lanes(const float *from, int64_t item, int64_t items, bool blank, int64_t count, float *to) {
     int64_t k = 0;
     for (; k + LANES <= count; k += LANES) {
         Vector<LANES> rows[LANES];
         ASNI_UNROLL for (int i = 0; i < LANES; i++)
-            rows[i] = load<LANES>(from + smaller(i, items - 1) * item + k);
+            rows[i] = blank && i >= items ? all<LANES>(0.0f) : load<LANES>(from + smaller(i, items - 1) * item + k);
         transpose<LANES / 2>(rows);
         ASNI_UNROLL for (int i = 0; i < LANES; i++) store<LANES>(to + (k + i) * LANES, rows[i]);
     }
     for (; k < count; k++)
-        for (int i = 0; i < LANES; i++) to[k * LANES + i] = from[smaller(i, items - 1) * item + k];
+        for (int i = 0; i < LANES; i++)
+            to[k * LANES + i] = blank && i >= items ? 0.0f : from[smaller(i, items - 1) * item + k];
 }
 
 ASNI_INLINE int64_t item_floats(const Batch &p) { return p.channels * p.rows * p.columns; }
@@ -92,7 +94,7 @@ static void input(const void *parameters, const asni_run *run) {
         if (p.element == 1)
             memcpy(to, array + offset, (size_t)p.columns * 4);
         else
-            to_lanes(array + offset, item, items, p.columns, to);
+            to_lanes(array + offset, item, items, p.blank, p.columns, to);
     });
     // NaN and infinity must be seen before a zero weight passes over them.
     Finiteness<LANES> finiteness;

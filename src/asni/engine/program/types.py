@@ -10,7 +10,8 @@ from asni.errors import EngineError
 KERNELS = (
     "input", "output", "shift", "copy", "sparse", "dense", "winograd", "sparse_row", "dense_row", "pool", "unary",
     "binary", "softmax", "layer_norm", "mean", "matmul", "constant",
-    "sparse_backward", "refresh", "winograd_weights",
+    "sparse_backward", "refresh", "winograd_weights", "add", "add_backward", "channel_sums", "batch_norm",
+    "batch_norm_backward", "pool_backward", "drop_out", "drop_out_backward", "cross_entropy",
 )  # fmt: skip
 """In the order of native/operation.h."""
 UNARY = (
@@ -53,7 +54,19 @@ _POSITIONS = (
     "residual_channel", "gate", "gate_row", "gate_channel", "channels", "pixels", *_ACTIVATION,
 )  # fmt: skip
 
-_BATCH = ("index", "value", "channels", "rows", "columns", "channel", "row", "element")
+_BATCH = ("index", "value", "channels", "rows", "columns", "channel", "row", "element", "blank")
+_SIZE = ("channels", "rows", "columns")
+
+
+def _map(name: str) -> tuple[str, ...]:
+    """The fields of a Map."""
+    return (name, f"{name}_channel", f"{name}_row")
+
+
+def _target(name: str) -> tuple[str, ...]:
+    """The fields of a Target."""
+    return (*_map(name), f"{name}_accumulate", *_map(f"{name}_mask"))
+
 
 PARAMETERS: dict[str, type[Structure]] = {
     "input": _structure("Batch", *_BATCH),
@@ -108,6 +121,28 @@ PARAMETERS: dict[str, type[Structure]] = {
     ),
     "refresh": _structure("Refresh", "*from", "*index", "*to", "count"),
     "winograd_weights": _structure("WinogradWeights", "*from", "*index", "*to", "outputs", "inputs", "pack"),
+    "add": _structure("Add", *_map("a"), *_map("b"), *_map("y"), *_SIZE, "relu"),
+    "add_backward": _structure("AddBackward", *_map("dy"), *_target("da"), *_target("db"), *_SIZE),
+    "channel_sums": _structure("ChannelSums", *_map("dy"), *_SIZE, "*sums"),
+    "batch_norm": _structure(
+        "BatchNorm", *_map("x"), *_map("residual"), *_map("y"), *_SIZE, "relu", "training", "*weight", "*bias", "*mean",
+        "*inverse", "*running_mean", "*running_var", "~momentum", "~epsilon",
+    ),
+    "batch_norm_backward": _structure(
+        "BatchNormBackward", *_map("dy"), *_map("x"), *_target("dx"), *_target("dresidual"), *_SIZE, "*weight", "*mean",
+        "*inverse", "*dweight", "*dbias",
+    ),
+    "pool_backward": _structure(
+        "PoolBackward", *_map("x"), *_map("y"), *_map("dy"), *_target("dx"), *_SIZE, "height", "width", "average",
+        "*row_window", "*column_window", "row_step", "column_step", "*scale", "pairs",
+    ),
+    "drop_out": _structure("DropOut", *_map("x"), *_map("y"), *_SIZE, "~probability", "*seed", "salt"),
+    "drop_out_backward": _structure(
+        "DropOutBackward", *_map("dy"), *_target("dx"), *_SIZE, "~probability", "*seed", "salt"
+    ),
+    "cross_entropy": _structure(
+        "CrossEntropy", *_map("x"), *_map("dx"), "classes", "labels", "output", "*scale"
+    ),
 }  # fmt: skip
 
 
