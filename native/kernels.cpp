@@ -10,6 +10,7 @@
 #include "drop_out.h"
 #include "gradients.h"
 #include "layout.h"
+#include "optimise.h"
 #include "peak.h"
 #include "pointwise.h"
 #include "pooling.h"
@@ -27,7 +28,7 @@ static const asni_kernel KERNELS[ASNI_KERNEL_COUNT] = {
     layer_norm, mean, matmul, constant,
     sparse_backward, refresh, winograd_weights,
     add, add_backward, channel_sums, batch_norm, batch_norm_backward, pool_backward, drop_out, drop_out_backward,
-    cross_entropy,
+    cross_entropy, optimise,
 };
 
 // Bytes of the parameters of each kernel: Python compares them with its own.
@@ -38,6 +39,7 @@ static const int64_t SIZES[ASNI_KERNEL_COUNT] = {
     sizeof(SparseBackward), sizeof(Refresh), sizeof(WinogradWeights),
     sizeof(Add), sizeof(AddBackward), sizeof(ChannelSums), sizeof(BatchNorm), sizeof(BatchNormBackward),
     sizeof(PoolBackward), sizeof(DropOut), sizeof(DropOutBackward), sizeof(CrossEntropy),
+    sizeof(Optimise),
 };
 
 // Floats of scratch memory that a thread needs for an operation.

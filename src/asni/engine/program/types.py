@@ -11,7 +11,7 @@ KERNELS = (
     "input", "output", "shift", "copy", "sparse", "dense", "winograd", "sparse_row", "dense_row", "pool", "unary",
     "binary", "softmax", "layer_norm", "mean", "matmul", "constant",
     "sparse_backward", "refresh", "winograd_weights", "add", "add_backward", "channel_sums", "batch_norm",
-    "batch_norm_backward", "pool_backward", "drop_out", "drop_out_backward", "cross_entropy",
+    "batch_norm_backward", "pool_backward", "drop_out", "drop_out_backward", "cross_entropy", "optimise",
 )  # fmt: skip
 """In the order of native/operation.h."""
 UNARY = (
@@ -142,6 +142,10 @@ PARAMETERS: dict[str, type[Structure]] = {
     ),
     "cross_entropy": _structure(
         "CrossEntropy", *_map("x"), *_map("dx"), "classes", "labels", "output", "*scale"
+    ),
+    "optimise": _structure(
+        "Optimise", "begin", "count", "*weights", "*gradient", "rows", "row_stride", "*first", "*second", "*index",
+        "kind", "*settings",
     ),
 }  # fmt: skip
 
