@@ -4,7 +4,7 @@
 |---|---|---|---|
 | conv | x | stride, dilation (h, w), pads (top, left, bottom, right), groups, relu | weight, maybe bias |
 | linear | x (1, F, 1, 1) | relu | weight, maybe bias |
-| batch_norm | x, maybe residual | epsilon, momentum (None: cumulative average), relu | maybe weight, bias, and buffers |
+| batch_norm | x, maybe residual | epsilon, momentum (None: cumulative average), relu | maybe weight, bias, buffers |
 | add | a and b; or a alone, for its ReLU | relu | |
 | pool | x | mode: max or average, rows, columns (windows in the map), dilation (h, w), scale (of an average) | |
 | drop_out | x | probability | |

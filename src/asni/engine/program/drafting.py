@@ -56,10 +56,10 @@ class Drafter:
 
     def _enter(self, index: int, name: str) -> None:
         y = self.new(name)
-        self.draft.call("input", -1, name, (), index=index, value=self.draft.place(name), **_as_map(y))
+        self.draft.call("input", -1, name, (), index=index, value=self.draft.place(name), **as_map(y))
 
     def _leave(self, index: int, name: str) -> None:
-        fields = {"index": index, "value": self.draft.place(name), **_as_map(self.layout(name))}
+        fields = {"index": index, "value": self.draft.place(name), **as_map(self.layout(name))}
         self.draft.call("output", -1, f" output {index}", (name,), **fields)
 
     def copy(
@@ -128,13 +128,13 @@ class Drafter:
             self._layer(number, step, (x, y, residual), POINTWISE)
             self._turn(number, y, target, rows, back=True)
         else:
-            maps = tuple(None if name is None else self._rows_as_map(name, rows) for name in values)
+            maps = tuple(None if name is None else self._rowsas_map(name, rows) for name in values)
             assert maps[0] is not None
             assert maps[1] is not None
             self._layer(number, step, (maps[0], maps[1], maps[2]), POINTWISE)
         self.written(number, target, step.output)
 
-    def _rows_as_map(self, name: str, rows: int) -> str:
+    def _rowsas_map(self, name: str, rows: int) -> str:
         layout = self.layout(name)
         columns, element = layout.shape[-1], layout.element
         strides = (rows * columns * element, element, columns * element, element)
@@ -168,8 +168,8 @@ class Drafter:
         height, width = self.layout(step.inputs[0]).shape[2:]
         rows, columns = self.steps.shapes[step.output][2:]
         kernel, stride, dilation, pads = (settings[key] for key in ("kernel", "stride", "dilation", "pads"))
-        vertical = _windows(rows, height, kernel[0], stride[0], dilation[0], pads[0])
-        horizontal = _windows(columns, width, kernel[1], stride[1], dilation[1], pads[1])
+        vertical = windows(rows, height, kernel[0], stride[0], dilation[0], pads[0])
+        horizontal = windows(columns, width, kernel[1], stride[1], dilation[1], pads[1])
         scale = None
         if settings["mode"] == "average":
             shapes = self.layout(step.inputs[0]).shape, self.steps.shapes[step.output]
@@ -356,7 +356,7 @@ def halos_of(steps: Steps) -> dict[str, Halo]:
     return found
 
 
-def _as_map(layout: Layout) -> dict[str, int]:
+def as_map(layout: Layout) -> dict[str, int]:
     """A value as channels of rows: as few as its strides allow."""
     sizes, (walk,) = merged(layout.shape, layout.strides)
     sizes, walk = ([1] * (3 - len(sizes)) + sizes)[-3:], ([0] * (3 - len(walk)) + walk)[-3:]
@@ -381,7 +381,7 @@ def _rows_of(x: Layout, y: Layout) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _windows(outputs: int, size: int, kernel: int, stride: int, dilation: int, pad: int) -> Array:
+def windows(outputs: int, size: int, kernel: int, stride: int, dilation: int, pad: int) -> Array:
     """First and end of each window inside of the map, in steps of the dilation."""
     first = np.arange(outputs) * stride - pad
     # The first place inside of the map that the dilated window has.

@@ -116,7 +116,8 @@ class Layer:
         self.draft.call(
             "sparse", self.number, self.y, self._reads(read),
             x=place, **self.positions(item, vector), blocks=choice.blocks, start=start, offset=offset,
-            value=self.values(value), bias=self.bias, vector=vector, tile_groups=groups, tile_rows=rows, tile_columns=columns,
+            value=self.values(value), bias=self.bias, vector=vector, tile_groups=groups, tile_rows=rows,
+            tile_columns=columns,
         )  # fmt: skip
 
     def _dense(self, choice: Choice, item: int) -> None:

@@ -5,6 +5,7 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -30,14 +31,14 @@ class Program:
         offsets, floats = place(_lifetimes(draft))
         offsets = {name: offset + margin for name, offset in offsets.items()}
         self.group_floats = -(-(floats + 2 * margin) // _PAGE) * _PAGE + _CACHE_LINE // 4
-        self._parameters = [_parameters(call, offsets) for call in draft.calls]
+        self.parameters = [_parameters(call, offsets) for call in draft.calls]
         self._arrays = [
             value for call in draft.calls for value in call.fields.values() if isinstance(value, np.ndarray)
         ]
         self.operations = (Operation * len(draft.calls))(
             *(
                 Operation(KERNELS.index(call.kernel), ctypes.addressof(parameters))
-                for call, parameters in zip(draft.calls, self._parameters, strict=True)
+                for call, parameters in zip(draft.calls, self.parameters, strict=True)
             )
         )
         scratch = [core().asni_scratch(each.kernel, each.parameters) for each in self.operations]
@@ -91,6 +92,12 @@ class Memory:
         """Fill the outputs; False if a result or an input is NaN or infinite, so that zeros would have counted."""
         self._set(inputs, outputs, items)
         self._execute()
+        return not self._nonfinite.value
+
+    def run_some(self, operations: Any, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> bool:
+        """Run these operations of the program, in this order; otherwise as `run`."""
+        self._set(inputs, outputs, items)
+        core().asni_execute(self._team, ctypes.addressof(operations), len(operations), self._arguments[2])
         return not self._nonfinite.value
 
     def time(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int, seconds: Array) -> None:

@@ -1,0 +1,94 @@
+"""Which kernels train a layer: a function of shapes and densities alone, so that a training repeats bit for bit."""
+
+from dataclasses import dataclass
+from math import prod
+
+from asni.engine.program.choices import Choice, Site, first_choices
+from asni.engine.program.geometry import Window
+from asni.engine.program.layouts import Layout, Machine
+from asni.engine.program.types import tiles
+
+WINOGRAD_FROM = 0.35
+"""The density from which Winograd's dense convolution is faster than the nonzeros."""
+DENSE_FROM = 0.8
+FIRST_CACHE = 24 << 10
+LEAST_NONZEROS = 25
+"""Of one input channel in a block of output channels, on average."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The kernels of a layer: forward; backward for the weights, and for the inputs unless `inputs` does that."""
+
+    forward: Choice
+    tile: tuple[int, int, int]
+    blocks: int
+    chunk: int
+    tiles_at_once: int
+    inputs: Choice | None = None
+
+
+def forward_choice(site: Site, machine: Machine) -> Choice:
+    """The kernel that computes a layer's outputs."""
+    found = first_choices(site, machine, zeros=False)
+    if site.density >= WINOGRAD_FROM and (winograd := [each for each in found if each.kernel == "winograd"]):
+        return winograd[0]
+    if site.density >= DENSE_FROM and (dense := [each for each in found if each.kernel == "dense"]):
+        return dense[0]
+    return found[0]
+
+
+def plan_of_convolution(
+    window: Window, density: float, x: Layout, y: Layout, machine: Machine, groups: int, *, needs_inputs: bool
+) -> Plan:
+    """The kernels of a convolution between these maps; `groups` of items run on each thread."""
+    forward = forward_choice(Site(x, y, window, density, "lanes", groups), machine)
+    inputs = None
+    if needs_inputs and forward.kernel == "winograd":
+        inputs = _gradient_by_winograd(window, x, y, density, machine, groups)
+    rows, columns = (-(-size // step) for size, step in zip(x.shape[2:], window.stride, strict=True))
+    tile = _tile(rows, columns, groups)
+    blocks = _blocks(window, y, density, tile, machine)
+    return Plan(forward, tile, blocks, x.shape[1], 1 if blocks > 1 else 4, inputs)
+
+
+def plan_of_linear(window: Window, density: float, x: Layout, y: Layout, machine: Machine, groups: int) -> Plan:
+    """The kernels of a linear layer; the sums of a chunk of inputs stay in the first cache."""
+    forward = forward_choice(Site(x, y, window, density, "lanes", groups), machine)
+    nonzeros_each = max(1.0, density * y.shape[1])
+    chunk = max(1, int(FIRST_CACHE / 2 / (machine.lanes * 4) / nonzeros_each))
+    return Plan(forward, _tile(1, 1, groups), 1, min(prod(x.shape), chunk), 1)
+
+
+def _gradient_by_winograd(
+    window: Window, x: Layout, y: Layout, density: float, machine: Machine, groups: int
+) -> Choice | None:
+    turned = Window(window.kernel, (1, 1), (1, 1), 2 - window.top, 2 - window.left, 1, True)
+    choice = forward_choice(Site(y, x, turned, density, "lanes", groups), machine)
+    return choice if choice.kernel == "winograd" else None
+
+
+def _tile(rows: int, columns: int, groups: int) -> tuple[int, int, int]:
+    """The tile with the least work for its positions and its own loads."""
+
+    def cost(tile: tuple[int, int, int]) -> float:
+        size = prod(tile)
+        whole = (rows // tile[1] * tile[1]) * (columns // tile[2] * tile[2])
+        # What is left over is taken position by position.
+        rest = rows * columns - whole
+        return (whole * (size + 2.5) / size + rest * 3.5) / (rows * columns)
+
+    def fits(tile: tuple[int, int, int]) -> bool:
+        return tile[0] <= groups and tile[1] <= rows and tile[2] <= columns and (tile[0] == 1 or rows * columns <= 16)
+
+    return min(((g, r, c) for _, g, r, c, _ in tiles("sparse_backward") if fits((g, r, c))), key=cost)
+
+
+def _blocks(window: Window, y: Layout, density: float, tile: tuple[int, int, int], machine: Machine) -> int:
+    """Blocks of output channels whose gradients stay in the first cache, if each has enough nonzeros."""
+    outputs = y.shape[1]
+    height = tile[1] + -(-(window.kernel[0] - 1) * window.dilation[0] // window.stride[0])
+    width = tile[2] + -(-(window.kernel[1] - 1) * window.dilation[1] // window.stride[1])
+    footprint = outputs * tile[0] * height * width * machine.lanes * 4
+    nonzeros = density * outputs // window.groups * window.kernel[0] * window.kernel[1]
+    return max(1, min(-(-footprint // FIRST_CACHE), int(nonzeros) // LEAST_NONZEROS))

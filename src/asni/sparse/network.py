@@ -1,0 +1,225 @@
+"""A model with its masks as a program of native kernels: forward, backward, and whole training steps."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from asni.engine.graph import Array
+from asni.engine.native import choice, library
+from asni.engine.program.calls import Draft
+from asni.engine.program.geometry import Window
+from asni.engine.program.layouts import NO_HALO, Halo, Machine
+from asni.engine.program.program import Memory, Program
+from asni.engine.program.types import Operation
+from asni.engine.steps import Steps as EngineSteps
+from asni.sparse.choices import plan_of_convolution, plan_of_linear
+from asni.sparse.drafting import Drafter, Values, gradient, layouts_of
+from asni.sparse.layers import Site
+from asni.sparse.steps import Step, Steps, UnsupportedError
+from asni.sparse.tables import halo_of_gradient, walk_of_convolution, walk_of_features
+from asni.sparse.vector import Slice, Vector, require_dense_memory
+
+
+class Network:
+    """Trains one model with fixed masks on batches of up to `items` images.
+
+    A parameter without a mask is dense. The numbers that are trained lie in `weights`, their gradients in `gradient`.
+    """
+
+    def __init__(
+        self, steps: Steps, model: nn.Module, masks: Mapping[str, Tensor], *, items: int, threads: int
+    ) -> None:
+        if library() is None:
+            raise UnsupportedError(choice().why)
+        self.steps, self.items, self.threads = steps, items, threads
+        self.machine = Machine(choice().lanes)
+        self.groups = -(-items // self.machine.lanes)
+        self._parameters = _checked(steps, model)
+        self._buffers = {name: buffer for name, buffer in model.named_buffers() if buffer.dtype == torch.float32}
+        self._counters = _counters(steps, model)
+        self._values = Values(steps)
+        self._draft = Draft("lanes", self.machine)
+        layouts_of(self._values, self._draft, _halos(self._values), _gradient_halos(self._values, self._parameters))
+        self.sites = {
+            number: self._site(number, step, masks)
+            for number, step in enumerate(steps.steps)
+            if step.kind in ("conv", "linear")
+        }
+        self.vector = Vector(model, self._orders(), threads)
+        self._write()
+
+    @property
+    def weights(self) -> Array:
+        """All trained numbers."""
+        return self.vector.weights
+
+    @property
+    def gradient(self) -> Array:
+        """Their gradients: rows to be added up, one for every thread."""
+        return self.vector.gradient
+
+    @property
+    def slices(self) -> dict[str, Slice]:
+        """Where the numbers of each parameter are in the vector."""
+        return self.vector.slices
+
+    def load(self) -> None:
+        """Take all numbers from the model."""
+        self.vector.load()
+
+    def store(self) -> None:
+        """Give all numbers to the model."""
+        self.vector.store()
+
+    def forward(self, images: Array, *, training: bool) -> Array:
+        """The logits of a batch."""
+        self._set_mode(training)
+        logits = np.empty((len(images), self._classes), np.float32)
+        self._memory.run_some(self._forward, (images,), (logits,), len(images))
+        return logits
+
+    def backward(self, gradient: Array) -> None:
+        """Fill the gradients of all numbers, given that of the logits of the last forward pass in training mode."""
+        self._memory.run_some(self._backward, (self._nothing, self._nothing, gradient), (), len(gradient))
+
+    def train(self, images: Array, labels: Array, scale: float) -> float:
+        """Forward, the mean cross entropy times `scale`, and backward in one call; returns the loss."""
+        self._set_mode(True)
+        self._drafter.scale[0] = scale
+        self._memory.run_some(self._train, (images, labels), (self._nothing, self._loss), len(images))
+        return float(self._loss[0])
+
+    # How it is made
+
+    def _site(self, number: int, step: Step, masks: Mapping[str, Tensor]) -> Site:
+        weight = self._parameters[step.parameters["weight"]]
+        x, y = self._values.maps[step.inputs[0]], step.output
+        layouts, shape = self._draft.layouts, tuple(weight.shape)
+        is_linear = step.kind == "linear"
+        window = _window(step, weight)
+        if is_linear:
+            shape = (shape[0], *layouts[x].shape[1:])
+            window = Window((shape[2], shape[3]), (1, 1), (1, 1), 0, 0, 1)
+        mask = masks.get(step.parameters["weight"])
+        lives = np.ones(shape, bool) if mask is None else mask.detach().cpu().numpy().reshape(shape)
+        density = float(lives.mean()) if lives.size else 0.0
+        each = max(1, self.groups // self.threads)
+        if is_linear:
+            plan = plan_of_linear(window, density, layouts[x], layouts[y], self.machine, each)
+            walk = walk_of_features(lives, layouts[gradient(y)], plan.blocks)
+        else:
+            plan = plan_of_convolution(
+                window, density, layouts[x], layouts[y], self.machine, each, needs_inputs=x != self.steps.input
+            )
+            walk = walk_of_convolution(lives, window, layouts[x], layouts[gradient(y)], plan.blocks)
+        return Site(
+            number, step.name, x, y, window, step.parameters["weight"], step.parameters.get("bias"),
+            step.settings["relu"], shape, is_linear, walk, plan,
+        )  # fmt: skip
+
+    def _orders(self) -> dict[str, Array | None]:
+        orders: dict[str, Array | None] = {}
+        for number, step in enumerate(self.steps.steps):
+            if number in self.sites:
+                orders[self.sites[number].weight] = self.sites[number].walk.order
+            trained = [step.parameters[role] for role in ("weight", "bias") if role in step.parameters]
+            orders |= {name: None for name in trained if name not in orders}
+        return orders
+
+    def _write(self) -> None:
+        """Write all calls, and the parts of them that a training step, a forward and a backward pass take."""
+        drafter = Drafter(self._values, self._draft, self.vector, self.sites)
+        drafter.buffers = {name: buffer.detach().numpy() for name, buffer in self._buffers.items()}
+        ends = [0]
+        for part in (drafter.forward, drafter.leave, drafter.enter_gradient, drafter.loss, drafter.backward):
+            part()
+            ends.append(len(self._draft.calls))
+        self._drafter = drafter
+        program = Program(self._draft, EngineSteps(("images", "labels", "gradient"), ("logits", "loss"), (), {}))
+        forward, leave, enter, loss, backward = (program.operations[begin:end] for begin, end in pairwise(ends))
+        self._forward, self._backward = _listed(forward, leave), _listed(enter, backward)
+        self._train = _listed(forward, loss, backward)
+        self._modes = [
+            parameters
+            for call, parameters in zip(self._draft.calls, program.parameters, strict=True)
+            if call.kernel in ("batch_norm", "drop_out")
+        ]
+        self._probabilities = [getattr(each, "probability", 0.0) for each in self._modes]
+        self._is_training = True
+        self._memory = Memory(program, self.groups, self.threads)
+        self._classes = self.steps.shapes[self.steps.output][1]
+        self._loss, self._nothing = np.zeros(1, np.float32), np.zeros(1, np.float32)
+
+    def _set_mode(self, training: bool) -> None:
+        if training:
+            self._before_training_step()
+        if training == self._is_training:
+            return
+        self._is_training = training
+        for parameters, probability in zip(self._modes, self._probabilities, strict=True):
+            if hasattr(parameters, "training"):
+                parameters.training = int(training)
+            else:
+                parameters.probability = probability if training else 0.0
+
+    def _before_training_step(self) -> None:
+        for counter in self._counters:
+            counter += 1
+        if any(self._probabilities):
+            self._drafter.seed[0] = int(torch.randint(2**62, ()))
+
+
+def _listed(*parts: Sequence[Any]) -> Any:
+    operations = [each for part in parts for each in part]
+    return (Operation * len(operations))(*operations)
+
+
+def _checked(steps: Steps, model: nn.Module) -> dict[str, Tensor]:
+    known: dict[str, Tensor] = dict(model.named_parameters(remove_duplicate=False))
+    used = {name: known[name] for step in steps.steps for name in step.parameters.values() if name in known}
+    for name, parameter in used.items():
+        require_dense_memory(name, parameter)
+    return used
+
+
+def _counters(steps: Steps, model: nn.Module) -> list[Tensor]:
+    """The numbers of batches that batch norm has seen."""
+    buffers = dict(model.named_buffers())
+    names = [step.parameters.get("num_batches_tracked") for step in steps.steps]
+    return [buffers[name] for name in names if name is not None]
+
+
+def _window(step: Step, weight: Tensor) -> Window:
+    if step.kind == "linear":
+        return Window((1, 1), (1, 1), (1, 1), 0, 0, 1)
+    settings, (height, width) = step.settings, weight.shape[2:]
+    top, left = settings["pads"][:2]
+    sizes = ((height, width), settings["stride"], settings["dilation"])
+    return Window(*sizes, top, left, settings["groups"], any(settings["pads"]))
+
+
+def _halos(values: Values) -> dict[str, Halo]:
+    """The padding that convolutions read around each map."""
+    found: dict[str, Halo] = {}
+    for step in values.steps.steps:
+        if step.kind == "conv":
+            name = values.maps[step.inputs[0]]
+            before = found.get(name, NO_HALO)
+            top, left, bottom, right = (max(pair) for pair in zip(before, step.settings["pads"], strict=True))
+            found[name] = (top, left, bottom, right)
+    return found
+
+
+def _gradient_halos(values: Values, parameters: Mapping[str, Tensor]) -> dict[str, Halo]:
+    """How far around the gradient of its outputs each convolution reads."""
+    found: dict[str, Halo] = {}
+    for step in values.steps.steps:
+        if step.kind == "conv":
+            window = _window(step, parameters[step.parameters["weight"]])
+            size, outputs = (values.shape(name)[2:] for name in (step.inputs[0], step.output))
+            found[step.output] = halo_of_gradient(window, size, outputs)
+    return found
