@@ -111,9 +111,10 @@ def run(
 
 @dataclass
 class Apart:
-    """Memory in which values lie apart, and for each float of a group whether it lies between them."""
+    """Memory in which values lie apart, where in a group each begins, and which floats lie between them."""
 
     memory: Memory
+    begins: dict[str, int]
     is_gap: Array
 
     def gaps(self) -> Array:
@@ -125,13 +126,14 @@ class Apart:
 def apart_in_memory(draft: Draft, steps: Steps, room: int, threads: int) -> Apart:
     """A program whose values lie apart, in memory that is full of NaN."""
     spans: list[tuple[Lifetime, int]] = []
+    margin = -(-draft.margin // 16) * 16
 
     def place(lifetimes: Sequence[Lifetime]) -> tuple[dict[str, int], int]:
         end = GAP
         for value in lifetimes:
-            spans.append((value, end))
+            spans.append((value, margin + end))
             end += -(-value.floats // 16) * 16 + GAP
-        return {value.name: begin for value, begin in spans}, end
+        return {value.name: begin - margin for value, begin in spans}, end
 
     with patch.object(program, "place", place):
         memory = Memory(Program(draft, steps), room, threads)
@@ -139,8 +141,7 @@ def apart_in_memory(draft: Draft, steps: Steps, room: int, threads: int) -> Apar
     is_gap = np.ones(arena.shape[1], bool)
     arena[:] = memory._scratch[:] = np.nan
     for value, begin in spans:
-        begin += -(-draft.margin // 16) * 16
         is_gap[begin : begin + value.floats] = False
         if value.geometry is not None:
             arena[:, begin : begin + value.floats] = 0
-    return Apart(memory, is_gap)
+    return Apart(memory, {value.name: begin for value, begin in spans}, is_gap)

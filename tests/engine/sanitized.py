@@ -59,12 +59,13 @@ def _results(
     if draft.margin == 0:
         # Otherwise some kernel reads beside values on purpose, and uses nothing of it.
         apart = apart_in_memory(draft, steps, room, threads)
-        _forbid_gaps(apart)
+        forbid_gaps(apart)
         apart.memory.run(inputs, outputs, items)
     return outputs
 
 
-def _forbid_gaps(apart: Apart) -> None:
+def forbid_gaps(apart: Apart) -> None:
+    """Let AddressSanitizer, if it watches, end the process at any access between the values."""
     poison = getattr(ctypes.CDLL(None), "__asan_poison_memory_region", None)
     if poison is None:
         return
