@@ -20,13 +20,14 @@
 #include "rows.h"
 #include "sparse.h"
 #include "winograd.h"
+#include "winograd_gradient.h"
 
 namespace ASNI_NAMESPACE {
 
 static const asni_kernel KERNELS[ASNI_KERNEL_COUNT] = {
     input, output, shift, copy, sparse, dense, winograd, sparse_row, dense_row, pool, unary, binary, softmax,
     layer_norm, mean, matmul, constant,
-    sparse_backward, refresh, winograd_weights,
+    sparse_backward, refresh, winograd_weights, winograd_gradient,
     add, add_backward, channel_sums, batch_norm, batch_norm_backward, pool_backward, drop_out, drop_out_backward,
     cross_entropy, optimise,
 };
@@ -36,7 +37,7 @@ static const int64_t SIZES[ASNI_KERNEL_COUNT] = {
     sizeof(Batch), sizeof(Batch), sizeof(Shift), sizeof(Copy), sizeof(Sparse), sizeof(Dense), sizeof(Winograd),
     sizeof(SparseRow), sizeof(DenseRow), sizeof(Pool), sizeof(Unary), sizeof(Binary), sizeof(Softmax),
     sizeof(LayerNorm), sizeof(Mean), sizeof(Matmul), sizeof(Constant),
-    sizeof(SparseBackward), sizeof(Refresh), sizeof(WinogradWeights),
+    sizeof(SparseBackward), sizeof(Refresh), sizeof(WinogradWeights), sizeof(WinogradGradient),
     sizeof(Add), sizeof(AddBackward), sizeof(ChannelSums), sizeof(BatchNorm), sizeof(BatchNormBackward),
     sizeof(PoolBackward), sizeof(DropOut), sizeof(DropOutBackward), sizeof(CrossEntropy),
     sizeof(Optimise),
@@ -46,6 +47,8 @@ static const int64_t SIZES[ASNI_KERNEL_COUNT] = {
 static int64_t scratch(int64_t kernel, const void *parameters) {
     if (kernel == ASNI_WINOGRAD) return winograd_scratch(*(const Winograd *)parameters);
     if (kernel == ASNI_SPARSE_BACKWARD) return backward_scratch(*(const SparseBackward *)parameters);
+    if (kernel == ASNI_WINOGRAD_GRADIENT)
+        return winograd_gradient_scratch(((const WinogradGradient *)parameters)->layer);
     if (kernel == ASNI_POOL) return pool_scratch(*(const Pool *)parameters);
     return 0;
 }

@@ -11,6 +11,8 @@ from asni.engine.program.types import tiles
 WINOGRAD_FROM = 0.35
 """The density from which Winograd's dense convolution is faster than the nonzeros."""
 DENSE_FROM = 0.8
+GRADIENT_TILES = 16
+"""Vectors of tiles whose transforms are multiplied at a time for the gradient of the weights."""
 FIRST_CACHE = 24 << 10
 LEAST_NONZEROS = 25
 """Of one input channel in a block of output channels, on average."""
@@ -18,7 +20,10 @@ LEAST_NONZEROS = 25
 
 @dataclass(frozen=True)
 class Plan:
-    """The kernels of a layer: forward; backward for the weights, and for the inputs unless `inputs` does that."""
+    """The kernels of a layer: forward, and backward for the gradient of the inputs and that of the weights.
+
+    Without `inputs` and `weights`, one walk through the nonzeros gives both gradients.
+    """
 
     forward: Choice
     tile: tuple[int, int, int]
@@ -26,6 +31,7 @@ class Plan:
     chunk: int
     tiles_at_once: int
     inputs: Choice | None = None
+    weights: Choice | None = None
 
 
 def forward_choice(site: Site, machine: Machine) -> Choice:
@@ -43,13 +49,14 @@ def plan_of_convolution(
 ) -> Plan:
     """The kernels of a convolution between these maps; `groups` of items run on each thread."""
     forward = forward_choice(Site(x, y, window, density, "lanes", groups), machine)
-    inputs = None
-    if needs_inputs and forward.kernel == "winograd":
-        inputs = _gradient_by_winograd(window, x, y, density, machine, groups)
+    inputs = weights = None
+    if forward.kernel == "winograd":
+        weights = Choice("winograd", (), GRADIENT_TILES)
+        inputs = _gradient_by_winograd(window, x, y, density, machine, groups) if needs_inputs else None
     rows, columns = (-(-size // step) for size, step in zip(x.shape[2:], window.stride, strict=True))
     tile = _tile(rows, columns, groups)
     blocks = _blocks(window, y, density, tile, machine)
-    return Plan(forward, tile, blocks, x.shape[1], 1 if blocks > 1 else 4, inputs)
+    return Plan(forward, tile, blocks, x.shape[1], 1 if blocks > 1 else 4, inputs, weights)
 
 
 def plan_of_linear(window: Window, density: float, x: Layout, y: Layout, machine: Machine, groups: int) -> Plan:

@@ -109,7 +109,10 @@ def forward_calls(draft: Draft, site: Site, vector: Vector) -> None:
 
 def backward_calls(draft: Draft, site: Site, vector: Vector, dx: tuple[str, Target] | None, dy: str) -> None:
     """Compute the gradients of a layer's weights and bias, and of its inputs unless `dx` is None."""
-    _weights(draft, site, vector, dx if site.plan.inputs is None else None, dy)
+    if site.plan.weights is None:
+        _weights(draft, site, vector, dx if site.plan.inputs is None else None, dy)
+    else:
+        _weights_by_winograd(draft, site, vector, site.plan.weights, dy)
     if site.plan.inputs is not None and dx is not None:
         _inputs_by_forward_kernel(draft, site, vector, site.plan.inputs, dx, dy)
     if site.bias is not None:
@@ -150,6 +153,19 @@ def _weights(draft: Draft, site: Site, vector: Vector, dx: tuple[str, Target] | 
             tile_columns=columns, **fields,
         )  # fmt: skip
         done += len(phase.offset)
+
+
+def _weights_by_winograd(draft: Draft, site: Site, vector: Vector, choice: Choice, dy: str) -> None:
+    places = places_of(site, vector)
+    layer = TrainedLayer(
+        draft, site.number, (site.x, dy, None), site.window,
+        vector=vector, places=places, bias=np.zeros(0, np.float32), relu=False,
+    )  # fmt: skip
+    draft.call(
+        "winograd_gradient", site.number, _TABLES, (site.x, dy), **layer.winograd_fields(choice, 0),
+        index=np.ascontiguousarray(places - 1, np.int32), gradient=vector.gradient,
+        gradient_row=vector.gradient.shape[1],
+    )  # fmt: skip
 
 
 def _fitting(tile: tuple[int, int, int], rows: int, columns: int) -> tuple[int, int, int]:

@@ -131,17 +131,21 @@ class Layer:
             tile_channels=pack, tile_groups=groups, tile_rows=rows, tile_columns=columns,
         )  # fmt: skip
 
-    def _winograd(self, choice: Choice, item: int) -> None:
+    def winograd_fields(self, choice: Choice, item: int) -> dict[str, Any]:
+        """The fields of `Winograd`, but for weights and bias."""
         x, y = self._layout(self.x), self._layout(self.y)
-        maps = {"rows": y.shape[2], "columns": y.shape[3], "x_row": x.row, "y_row": y.row}
         residual = self._layout(self.residual) if self.residual else y
-        self.draft.call(
-            "winograd", self.number, self.y, self._reads(),
-            x=self._at(self.x, item), **{**self.positions(item, y.element), **maps, "residual_row": residual.row},
-            inputs=x.shape[1], x_channel=x.channel, height=x.shape[2], width=x.shape[3], top=self.window.top,
-            left=self.window.left, lanes_are_items=int(self.draft.mode == "lanes"), block=choice.blocks,
-            weight=self.winograd_values(choice.tile[0]), bias=self.bias,
-        )  # fmt: skip
+        return {
+            "x": self._at(self.x, item), **self.positions(item, y.element), "rows": y.shape[2], "columns": y.shape[3],
+            "x_row": x.row, "y_row": y.row, "residual_row": residual.row, "inputs": x.shape[1], "x_channel": x.channel,
+            "height": x.shape[2], "width": x.shape[3], "top": self.window.top, "left": self.window.left,
+            "lanes_are_items": int(self.draft.mode == "lanes"), "block": choice.blocks,
+        }  # fmt: skip
+
+    def _winograd(self, choice: Choice, item: int) -> None:
+        weight = self.winograd_values(choice.tile[0])
+        fields = self.winograd_fields(choice, item)
+        self.draft.call("winograd", self.number, self.y, self._reads(), **fields, weight=weight, bias=self.bias)
 
     def _sparse_row(self, choice: Choice, item: int) -> None:
         taps = taps_of_pixel(self.window, self._layout(self.x))

@@ -10,7 +10,7 @@ from asni.errors import EngineError
 KERNELS = (
     "input", "output", "shift", "copy", "sparse", "dense", "winograd", "sparse_row", "dense_row", "pool", "unary",
     "binary", "softmax", "layer_norm", "mean", "matmul", "constant",
-    "sparse_backward", "refresh", "winograd_weights", "add", "add_backward", "channel_sums", "batch_norm",
+    "sparse_backward", "refresh", "winograd_weights", "winograd_gradient", "add", "add_backward", "channel_sums", "batch_norm",
     "batch_norm_backward", "pool_backward", "drop_out", "drop_out_backward", "cross_entropy", "optimise",
 )  # fmt: skip
 """In the order of native/operation.h."""
@@ -54,6 +54,9 @@ _POSITIONS = (
     "residual_channel", "gate", "gate_row", "gate_channel", "channels", "pixels", *_ACTIVATION,
 )  # fmt: skip
 
+_WINOGRAD = (
+    *_POSITIONS, "inputs", "x_channel", "height", "width", "top", "left", "lanes_are_items", "block", "*weight", "*bias",
+)  # fmt: skip
 _BATCH = ("index", "value", "channels", "rows", "columns", "channel", "row", "element", "blank")
 _SIZE = ("channels", "rows", "columns")
 
@@ -84,10 +87,7 @@ PARAMETERS: dict[str, type[Structure]] = {
         "Dense", *_POSITIONS, "convolution_groups", "inputs", "block", "*offset", "*weight", "*bias", "tile_channels",
         "tile_groups", "tile_rows", "tile_columns",
     ),
-    "winograd": _structure(
-        "Winograd", *_POSITIONS, "inputs", "x_channel", "height", "width", "top", "left", "lanes_are_items", "block",
-        "*weight", "*bias",
-    ),
+    "winograd": _structure("Winograd", *_WINOGRAD),
     "sparse_row": _structure(
         "SparseRow", "x", "y", "residual", "channels", "*start", "*offset", "wide", "*value", "*bias", *_ACTIVATION
     ),
@@ -121,6 +121,7 @@ PARAMETERS: dict[str, type[Structure]] = {
     ),
     "refresh": _structure("Refresh", "*from", "*index", "*to", "count"),
     "winograd_weights": _structure("WinogradWeights", "*from", "*index", "*to", "outputs", "inputs", "pack"),
+    "winograd_gradient": _structure("WinogradGradient", *_WINOGRAD, "*index", "*gradient", "gradient_row"),
     "add": _structure("Add", *_map("a"), *_map("b"), *_map("y"), *_SIZE, "relu"),
     "add_backward": _structure("AddBackward", *_map("dy"), *_target("da"), *_target("db"), *_SIZE),
     "channel_sums": _structure("ChannelSums", *_map("dy"), *_SIZE, "*sums"),
