@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from asni.engine.graph import Array
+from asni.engine.machine import memory
 from asni.engine.native import choice, library
 from asni.engine.program.calls import Draft
 from asni.engine.program.geometry import Window
@@ -22,6 +23,9 @@ from asni.sparse.layers import Site
 from asni.sparse.steps import Step, Steps, UnsupportedError
 from asni.sparse.tables import halo_of_gradient, walk_of_convolution, walk_of_features
 from asni.sparse.vector import Slice, Vector, require_dense_memory
+
+MOST_MEMORY = 0.7
+"""The part of the machine's memory that the values of a batch may take."""
 
 
 class Network:
@@ -86,11 +90,16 @@ class Network:
         """Fill the gradients of all numbers, given that of the logits of the last forward pass in training mode."""
         self._memory.run_some(self._backward, (self._nothing, self._nothing, gradient), (), len(gradient))
 
-    def train(self, images: Array, labels: Array, scale: float) -> float:
-        """Forward, the mean cross entropy times `scale`, and backward in one call; returns the loss."""
+    def train(self, images: Array, labels: Array, scale: float, then: Any = None) -> float:
+        """Forward, the mean cross entropy times `scale`, and backward in one call; returns the loss.
+
+        `then` are operations for the same call, such as the step of an optimiser.
+        """
         self._set_mode(True)
         self._drafter.scale[0] = scale
-        self._memory.run_some(self._train, (images, labels), (self._nothing, self._loss), len(images))
+        if then is not self._then:
+            self._then, self._train_and_then = then, _listed(self._train, then or ())
+        self._memory.run_some(self._train_and_then, (images, labels), (self._nothing, self._loss), len(images))
         return float(self._loss[0])
 
     # How it is made
@@ -142,17 +151,40 @@ class Network:
         program = Program(self._draft, EngineSteps(("images", "labels", "gradient"), ("logits", "loss"), (), {}))
         forward, leave, enter, loss, backward = (program.operations[begin:end] for begin, end in pairwise(ends))
         self._forward, self._backward = _listed(forward, leave), _listed(enter, backward)
-        self._train = _listed(forward, loss, backward)
-        self._modes = [
-            parameters
-            for call, parameters in zip(self._draft.calls, program.parameters, strict=True)
-            if call.kernel in ("batch_norm", "drop_out")
-        ]
-        self._probabilities = [getattr(each, "probability", 0.0) for each in self._modes]
+        self._train = self._train_and_then = _listed(forward, loss, backward)
+        self._then: Any = None
+        self._set_parameters_of_modes(program)
         self._is_training = True
-        self._memory = Memory(program, self.groups, self.threads)
+        self._memory = self._room_for(program)
         self._classes = self.steps.shapes[self.steps.output][1]
         self._loss, self._nothing = np.zeros(1, np.float32), np.zeros(1, np.float32)
+
+    def _set_parameters_of_modes(self, program: Program) -> None:
+        """Find the parameters that differ between training and evaluation, and from step to step."""
+        written = {
+            kernel: {
+                call.step: parameters
+                for call, parameters in zip(self._draft.calls, program.parameters, strict=True)
+                if call.kernel == kernel
+            }
+            for kernel in ("batch_norm", "drop_out")
+        }
+        self._norms = [*written["batch_norm"].values()]
+        self._drop_outs = [(each, each.probability) for each in written["drop_out"].values()]
+        self._cumulative = [
+            (parameters, self._counters[number])
+            for number, parameters in written["batch_norm"].items()
+            if number in self._counters and self.steps.steps[number].settings["momentum"] is None
+        ]
+
+    def _room_for(self, program: Program) -> Memory:
+        needed, there_is = 4 * self.groups * program.group_floats, memory()
+        try:
+            if there_is is None or needed < MOST_MEMORY * there_is:
+                return Memory(program, self.groups, self.threads)
+        except MemoryError:
+            pass
+        raise UnsupportedError(f"a batch of {self.items} takes {needed / 1e9:.1f} GB in the layout of the kernels")
 
     def _set_mode(self, training: bool) -> None:
         if training:
@@ -160,16 +192,17 @@ class Network:
         if training == self._is_training:
             return
         self._is_training = training
-        for parameters, probability in zip(self._modes, self._probabilities, strict=True):
-            if hasattr(parameters, "training"):
-                parameters.training = int(training)
-            else:
-                parameters.probability = probability if training else 0.0
+        for norm in self._norms:
+            norm.training = int(training)
+        for drop_out, probability in self._drop_outs:
+            drop_out.probability = probability if training else 0.0
 
     def _before_training_step(self) -> None:
-        for counter in self._counters:
+        for counter in self._counters.values():
             counter += 1
-        if any(self._probabilities):
+        for parameters, counter in self._cumulative:
+            parameters.momentum = 1 / int(counter)
+        if self._drop_outs:
             self._drafter.seed[0] = int(torch.randint(2**62, ()))
 
 
@@ -186,11 +219,11 @@ def _checked(steps: Steps, model: nn.Module) -> dict[str, Tensor]:
     return used
 
 
-def _counters(steps: Steps, model: nn.Module) -> list[Tensor]:
-    """The numbers of batches that batch norm has seen."""
+def _counters(steps: Steps, model: nn.Module) -> dict[int, Tensor]:
+    """How many batches each batch norm has seen, by the number of its step."""
     buffers = dict(model.named_buffers())
-    names = [step.parameters.get("num_batches_tracked") for step in steps.steps]
-    return [buffers[name] for name in names if name is not None]
+    names = {number: step.parameters.get("num_batches_tracked") for number, step in enumerate(steps.steps)}
+    return {number: buffers[name] for number, name in names.items() if name is not None}
 
 
 def _window(step: Step, weight: Tensor) -> Window:
