@@ -90,6 +90,19 @@ class Network:
         """Fill the gradients of all numbers, given that of the logits of the last forward pass in training mode."""
         self._memory.run_some(self._backward, (self._nothing, self._nothing, gradient), (), len(gradient))
 
+    def repeat(self, images: Array) -> None:
+        """Run the last forward pass in training mode again, after a backward pass has taken the memory of its values.
+
+        Drop-out leaves out the same values, and batch norm does not count the batch twice.
+        """
+        momenta = [norm.momentum for norm in self._norms]
+        for norm in self._norms:
+            norm.momentum = 0.0
+        logits = np.empty((len(images), self._classes), np.float32)
+        self._memory.run_some(self._forward, (images,), (logits,), len(images))
+        for norm, momentum in zip(self._norms, momenta, strict=True):
+            norm.momentum = momentum
+
     def train(self, images: Array, labels: Array, scale: float, then: Any = None) -> float:
         """Forward, the mean cross entropy times `scale`, and backward in one call; returns the loss.
 
