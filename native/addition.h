@@ -1,6 +1,7 @@
 // The sum of two maps, its gradient, and the sum of each channel: the gradient of a bias.
 #pragma once
 #include "gradients.h"
+#include <utility>
 
 namespace ASNI_NAMESPACE {
 
@@ -32,30 +33,41 @@ template <class Visit> ASNI_INLINE void in_chains(int64_t count, Visit visit) {
     for (; k < count; k++) visit(k, 0);
 }
 
+// Every lane becomes the sum of all, in a few steps instead of one after the other.
+template <int STEP, class Values, size_t... I>
+ASNI_INLINE Values folded(Values values, std::index_sequence<I...> lanes) {
+    if constexpr (STEP == 0)
+        return values;
+    else
+        return folded<STEP / 2>(values + __builtin_shufflevector(values, values, (int(I) ^ STEP)...), lanes);
+}
+ASNI_INLINE float folded(Vector<LANES> values) { return folded<LANES / 2>(values, std::make_index_sequence<LANES>())[0]; }
+
 // A sum of many vectors. What a stretch adds up in floats goes on in doubles, which do not round it off.
 struct Total {
-    typedef double Doubles __attribute__((vector_size(8 * LANES)));
+    static constexpr int HALF = LANES / 2;
+    typedef double Doubles __attribute__((vector_size(8 * HALF)));
     Vector<LANES> chain[CHAINS];
     Doubles total = {};
     int64_t terms = 0;
 
     ASNI_METHOD Total() { clear(); }
     ASNI_METHOD void clear() { ASNI_UNROLL for (int i = 0; i < CHAINS; i++) chain[i] = all<LANES>(0.0f); }
-    ASNI_METHOD void move() {
-        total += __builtin_convertvector((chain[0] + chain[1]) + (chain[2] + chain[3]), Doubles);
+    template <size_t... I> ASNI_METHOD void move(std::index_sequence<I...>) {
+        const Vector<LANES> found = (chain[0] + chain[1]) + (chain[2] + chain[3]);
+        total += __builtin_convertvector(__builtin_shufflevector(found, found, int(I)...), Doubles);
+        total += __builtin_convertvector(__builtin_shufflevector(found, found, (int(I) + HALF)...), Doubles);
         clear();
     }
     ASNI_METHOD void end_stretch(int64_t count) {
         terms += count;
         if (terms < STRETCH) return;
-        move();
+        move(std::make_index_sequence<HALF>());
         terms = 0;
     }
     ASNI_METHOD double result() {
-        move();
-        double found = 0;
-        for (int i = 0; i < LANES; i++) found += total[i];
-        return found;
+        move(std::make_index_sequence<HALF>());
+        return folded<HALF / 2>(total, std::make_index_sequence<HALF>())[0];
     }
 };
 

@@ -36,7 +36,7 @@ ASNI_INLINE double count_of(const asni_run *run, const Size &size) {
 ASNI_INLINE float roughly_mean(const float *x, int64_t count) {
     Vector<LANES> total = all<LANES>(0.0f);
     for (int64_t k = 0; k < count; k++) total += load<LANES>(x + k * LANES);
-    return sum<LANES>(total) / (float)(count * LANES);
+    return folded(total) / (float)(count * LANES);
 }
 
 // Sums of differences from a number near the mean, of which little is lost when the square of their mean is subtracted.

@@ -54,9 +54,13 @@ struct Kept {
 // Calls visit(stretch, element, kept) for all stretches; element is the number of the first vector.
 template <class Parameters, class Visit, class... Maps>
 ASNI_INLINE void each_kept(const Parameters &p, const asni_run *run, Visit visit, const Maps &...maps) {
-    each_stretch(run, share_of(p.size.channels, run), p.size, [&](const Stretch &s) {
-        visit(s, (s.channel * p.size.rows + s.row) * p.size.columns + s.column, Kept(p, run, s.group));
-    }, maps...);
+    const Share mine = share_of(p.size.channels, run);
+    for (int64_t g = mine.groups.begin; g < mine.groups.end; g++) {
+        const Kept kept(p, run, g);
+        each_stretch(run, {{g, g + 1}, mine.channels}, p.size, [&](const Stretch &s) {
+            visit(s, (s.channel * p.size.rows + s.row) * p.size.columns + s.column, kept);
+        }, maps...);
+    }
 }
 
 static void drop_out(const void *parameters, const asni_run *run) {

@@ -84,9 +84,9 @@ ASNI_INLINE int64_t items_of(const asni_run *run, int64_t group) {
 
 // All bits set in the lanes of so many items.
 ASNI_INLINE Bits<LANES> first_lanes(int64_t items) {
-    Bits<LANES> found;
-    ASNI_UNROLL for (int i = 0; i < LANES; i++) found[i] = i < items ? -1 : 0;
-    return found;
+    Bits<LANES> number;
+    ASNI_UNROLL for (int i = 0; i < LANES; i++) number[i] = i;
+    return number < (int32_t)items;
 }
 
 } // namespace ASNI_NAMESPACE

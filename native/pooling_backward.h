@@ -23,60 +23,67 @@ struct PoolPlane {
     const float *mask;
 };
 
-// Where the maximum lies here and was not found before. A NaN that was the maximum equals nothing.
-ASNI_INLINE Bits<LANES> found_here(Vector<LANES> x, Vector<LANES> y, Bits<LANES> &open) {
-    const Bits<LANES> here = ((x == y) | (x != x)) & open;
-    open &= ~here;
-    return here;
+// What an output hands on to its window, place by place.
+struct Handed {
+    Vector<LANES> d, y;
+    Bits<LANES> open;          // lanes whose maximum was not met yet
+
+    ASNI_METHOD Handed(const PoolBackward &p, const PoolPlane &plane, int64_t r, int64_t c) {
+        d = load<LANES>(plane.dy + r * p.dy.row + c * LANES);
+        open = first_lanes(LANES);
+        if (p.average)
+            y = d *= p.scale[r * p.size.columns + c];
+        else
+            y = load<LANES>(plane.y + r * p.y.row + c * LANES);
+    }
+    ASNI_METHOD Vector<LANES> next(const PoolBackward &p, const PoolPlane &plane, int64_t i, int64_t j) {
+        if (p.average) return d;
+        const Vector<LANES> x = load<LANES>(plane.x + i * p.x.row + j * LANES);
+        // A maximum that is NaN equals nothing.
+        const Bits<LANES> here = ((x == y) | (x != x)) & open;
+        open &= ~here;
+        return here ? d : all<LANES>(0.0f);
+    }
+};
+
+ASNI_INLINE Gradient gradient_row(const PoolBackward &p, const PoolPlane &plane, int64_t i) {
+    return {plane.dx + i * p.dx.d.row, plane.mask ? plane.mask + i * p.dx.mask.row : nullptr, p.dx.accumulate != 0};
 }
 
-ASNI_INLINE void scatter(const PoolBackward &p, const PoolPlane &plane, int64_t r, int64_t c) {
-    Vector<LANES> d = load<LANES>(plane.dy + r * p.dy.row + c * LANES), y = all<LANES>(0.0f);
-    if (p.average)
-        d *= p.scale[r * p.size.columns + c];
-    else
-        y = load<LANES>(plane.y + r * p.y.row + c * LANES);
-    Bits<LANES> open = first_lanes(LANES);
+ASNI_INLINE void add_window(const PoolBackward &p, const PoolPlane &plane, int64_t r, int64_t c) {
+    Handed handed(p, plane, r, c);
     for (int64_t i = p.row_window[2 * r]; i < p.row_window[2 * r + 1]; i += p.row_step)
         for (int64_t j = p.column_window[2 * c]; j < p.column_window[2 * c + 1]; j += p.column_step) {
             float *to = plane.dx + i * p.dx.d.row + j * LANES;
-            Vector<LANES> part = d;
-            if (!p.average) part = found_here(load<LANES>(plane.x + i * p.x.row + j * LANES), y, open) ? d : all<LANES>(0.0f);
-            store<LANES>(to, load<LANES>(to) + part);
+            store<LANES>(to, load<LANES>(to) + handed.next(p, plane, i, j));
         }
 }
 
-// Windows may overlap: the mask comes when all of them have added their parts.
+// Windows may overlap: a row is cleared before the first of them, and masked after the last, while it is in the cache.
 static void pool_backward_windows(const PoolBackward &p, const PoolPlane &plane) {
-    for (int64_t i = 0; !p.dx.accumulate && i < p.height; i++)
-        memset(plane.dx + i * p.dx.d.row, 0, (size_t)(p.width * LANES) * 4);
-    for (int64_t r = 0; r < p.size.rows; r++)
-        for (int64_t c = 0; c < p.size.columns; c++) scatter(p, plane, r, c);
-    for (int64_t i = 0; plane.mask && i < p.height; i++) {
-        const Gradient row{plane.dx + i * p.dx.d.row, plane.mask + i * p.dx.mask.row, false};
-        for (int64_t j = 0; j < p.width; j++) row.put(j, load<LANES>(row.d + j * LANES));
+    int64_t begun = 0, done = 0;
+    for (int64_t r = 0; r < p.size.rows; r++) {
+        const int64_t next = r + 1 < p.size.rows ? p.row_window[2 * r + 2] : p.height;
+        for (; begun < larger(next, p.row_window[2 * r + 1]); begun++)
+            if (!p.dx.accumulate) memset(plane.dx + begun * p.dx.d.row, 0, (size_t)(p.width * LANES) * 4);
+        for (int64_t c = 0; c < p.size.columns; c++) add_window(p, plane, r, c);
+        for (; plane.mask && done < next; done++) {
+            const Gradient row{plane.dx + done * p.dx.d.row, plane.mask + done * p.dx.mask.row, false};
+            for (int64_t j = 0; j < p.width; j++) row.put(j, load<LANES>(row.d + j * LANES));
+        }
     }
 }
 
 static void pool_backward_pairs(const PoolBackward &p, const PoolPlane &plane) {
-    for (int64_t r = 0; r < p.size.rows; r++)
+    for (int64_t r = 0; r < p.size.rows; r++) {
+        const Gradient rows[2] = {gradient_row(p, plane, 2 * r), gradient_row(p, plane, 2 * r + 1)};
         for (int64_t c = 0; c < p.size.columns; c++) {
-            Vector<LANES> d = load<LANES>(plane.dy + r * p.dy.row + c * LANES), y = all<LANES>(0.0f);
-            if (p.average)
-                d *= p.scale[r * p.size.columns + c];
-            else
-                y = load<LANES>(plane.y + r * p.y.row + c * LANES);
-            Bits<LANES> open = first_lanes(LANES);
-            ASNI_UNROLL for (int i = 0; i < 4; i++) {
-                const int64_t row = 2 * r + i / 2, column = 2 * c + i % 2;
-                const Gradient to{plane.dx + row * p.dx.d.row, plane.mask ? plane.mask + row * p.dx.mask.row : nullptr,
-                                  p.dx.accumulate != 0};
-                Vector<LANES> part = d;
-                if (!p.average)
-                    part = found_here(load<LANES>(plane.x + row * p.x.row + column * LANES), y, open) ? d : all<LANES>(0.0f);
-                to.put(column, part);
-            }
+            Handed handed(p, plane, r, c);
+            ASNI_UNROLL for (int i = 0; i < 2; i++)
+                ASNI_UNROLL for (int j = 0; j < 2; j++)
+                    rows[i].put(2 * c + j, handed.next(p, plane, 2 * r + i, 2 * c + j));
         }
+    }
 }
 
 static void pool_backward(const void *parameters, const asni_run *run) {
