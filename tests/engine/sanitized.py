@@ -6,6 +6,8 @@ between values must not be touched.
 
 import ctypes
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from random import Random
@@ -27,9 +29,8 @@ from tests.engine.native_programs import Apart, apart_in_memory, every_choice
 from tests.engine.random_steps import random_steps
 
 
-def run_all(count: int, threads: int) -> None:
+def run_all(machine: Machine, count: int, threads: int) -> None:
     """So many networks in both layouts, each layer with a kernel drawn from all that can run it."""
-    machine = Machine(core().asni_lanes())
     for seed in range(count):
         random = Random(seed)
         steps = random_steps(random, random.randint(1, 8))
@@ -59,31 +60,45 @@ def _results(
     if draft.margin == 0:
         # Otherwise some kernel reads beside values on purpose, and uses nothing of it.
         apart = apart_in_memory(draft, steps, room, threads)
-        forbid_gaps(apart)
-        apart.memory.run(inputs, outputs, items)
+        with gaps_forbidden(apart):
+            apart.memory.run(inputs, outputs, items)
     return outputs
 
 
-def forbid_gaps(apart: Apart) -> None:
+@contextmanager
+def gaps_forbidden(apart: Apart) -> Iterator[None]:
     """Let AddressSanitizer, if it watches, end the process at any access between the values."""
-    poison = getattr(ctypes.CDLL(None), "__asan_poison_memory_region", None)
-    if poison is None:
+    sanitizer = ctypes.CDLL(None)
+    if not hasattr(sanitizer, "__asan_poison_memory_region"):
+        yield
         return
-    poison.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    poison, allow = sanitizer.__asan_poison_memory_region, sanitizer.__asan_unpoison_memory_region
+    poison.argtypes = allow.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     every = np.tile(apart.is_gap, apart.memory.groups)
+    start = address(apart.memory._arena)
     begin = 0
     for is_gap, floats in groupby(every):
         length = sum(1 for _ in floats)
         if is_gap:
-            poison(address(apart.memory._arena) + 4 * begin, 4 * length)
+            poison(start + 4 * begin, 4 * length)
         begin += length
+    yield
+    # NumPy gives small arrays of memory to others without a word to the sanitizer.
+    allow(start, 4 * len(every))
 
 
-if __name__ == "__main__":
-    native._loaded = native.load(Path(sys.argv[1]), "")
+@contextmanager
+def watched(folder: Path) -> Iterator[Machine]:
+    """Run the core in a folder, with nothing between the values and around the memory that is not needed."""
+    native._loaded = native.load(folder, "")
     with (
         patch.object(program, "_PAGE", 1),
         patch.object(program, "_CACHE_LINE", 0),
         patch.object(program, "_zeros", lambda floats: np.zeros(floats, np.float32)),
     ):
-        run_all(int(sys.argv[2]), threads=2)
+        yield Machine(core().asni_lanes())
+
+
+if __name__ == "__main__":
+    with watched(Path(sys.argv[1])) as found:
+        run_all(found, int(sys.argv[2]), threads=2)

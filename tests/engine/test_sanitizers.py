@@ -24,7 +24,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sanitizers 
 @pytest.mark.parametrize(
     ("runtime", "sanitizers", "networks"), [("libasan", "address,undefined", 150), ("libtsan", "thread", 80)]
 )
-def test_random_networks_run_without_a_mistake(runtime: str, sanitizers: str, networks: int, tmp_path: Path) -> None:
+def test_random_networks_and_trainings_run_without_a_mistake(
+    runtime: str, sanitizers: str, networks: int, tmp_path: Path
+) -> None:
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("there is no g++")
@@ -35,10 +37,11 @@ def test_random_networks_run_without_a_mistake(runtime: str, sanitizers: str, ne
     sanitized = [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"]
     subprocess.run([compiler, *FLAGS, *sanitized, *SOURCES, "-o", tmp_path / "libasni.so"], check=True)
     environment = {"LD_PRELOAD": preloaded, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
-    command = [sys.executable, "-m", "tests.engine.sanitized", str(tmp_path), str(networks)]
-    answer = subprocess.run(
-        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False
-    )
-    if "unexpected memory mapping" in answer.stderr:
-        pytest.skip("this kernel places memory where ThreadSanitizer does not expect it")
-    assert (answer.returncode, answer.stderr) == (0, "")
+    for module, amount in (("tests.engine.sanitized", [str(networks)]), ("tests.sparse.sanitized", [])):
+        command = [sys.executable, "-m", module, str(tmp_path), *amount]
+        answer = subprocess.run(
+            command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False
+        )
+        if "unexpected memory mapping" in answer.stderr:
+            pytest.skip("this kernel places memory where ThreadSanitizer does not expect it")
+        assert (answer.returncode, answer.stderr) == (0, "")

@@ -12,7 +12,7 @@ from asni.engine.program.calls import Draft
 from asni.engine.program.layouts import NO_HALO, Halo, Layout, Machine, layout_of
 from asni.engine.steps import Steps
 from tests.engine.native_programs import apart_in_memory
-from tests.engine.sanitized import forbid_gaps
+from tests.engine.sanitized import gaps_forbidden
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ def run(
     for name, each in maps.items():
         wholes[name][:] = 0
         views[name][:] = _in_lanes(each, groups, machine.lanes)
-    forbid_gaps(apart)
-    apart.memory.run(arrays, outputs, items)
+    with gaps_forbidden(apart):
+        apart.memory.run(arrays, outputs, items)
     assert np.isnan(apart.gaps()).all(), "something was written outside of all values"
     found = {}
     for name, each in maps.items():
