@@ -16,14 +16,14 @@ struct SparseBackward {
     int64_t x_row, x_column, dx_row, dx_column, dy_row;
     int64_t channels;
     const int32_t *x_offset, *dx_offset;   // of each input channel
+    int64_t chunk;                     // input channels whose sums are kept at a time
     int64_t blocks;                    // of output channels, so that their gradients stay in the first cache
-    const int32_t *start;              // of input channel i in block b: start[b * channels + i]; ends at the next entry
+    const int32_t *start;              // ordered by chunk, block and input channel; ends at the next entry
     const int32_t *offset;
     const float *value;
     float *gradient;                   // of the nonzeros, in their order; a row for every thread
     int64_t gradient_row;
     int64_t accumulate, mask;          // add to what dx holds; at the end, keep it where x > 0
-    int64_t chunk;                     // input channels whose sums are kept at a time; all of them if blocks > 1
     int64_t tiles_at_once;             // that an input channel takes before the next one comes
     int64_t tile_groups, tile_rows, tile_columns;
 };
@@ -78,7 +78,8 @@ template <int G, int R, int C, bool DX> ASNI_INLINE void backward_tile(const Spa
         // Two chains of sums hide the latency of the additions.
         Vector<LANES> sums[2] = {load<LANES>(t.sums + k * LANES), all<LANES>(0.0f)};
         ASNI_EACH_POSITION {
-            const Vector<LANES> dy = load<LANES>(from + g * t.group + r * p.dy_row + c * LANES);
+            Vector<LANES> dy = load<LANES>(from + g * t.group + r * p.dy_row + c * LANES);
+            if constexpr (DX) ASNI_LOADED(dy);
             if constexpr (DX) d.at[g][r][c] += dy * weight;
             sums[((g * R + r) * C + c) & 1] += dy * x.at[g][r][c];
         }
@@ -97,11 +98,12 @@ static void backward_area(const SparseBackward &p, const asni_run *run, int64_t 
                           int64_t columns, Range channels, float *sums) {
     const int64_t down = rows / R, across = columns / C, count = down * across;
     float *base = run->arena + g * run->group_stride;
-    const int64_t origin = p.start[channels.begin];
+    const int32_t *start = p.start + channels.begin * p.blocks;
     for (int64_t tile = 0; tile < count; tile += p.tiles_at_once)
         for (int64_t b = 0; b < p.blocks; b++)
             for (int64_t i = channels.begin; i < channels.end; i++) {
-                const int64_t begin = p.start[b * p.channels + i], end = p.start[b * p.channels + i + 1];
+                const int32_t *mine = start + b * (channels.end - channels.begin) + i - channels.begin;
+                const int64_t begin = mine[0], end = mine[1];
                 if (!DX && begin == end) continue;
                 for (int64_t k = tile; k < smaller(count, tile + p.tiles_at_once); k++) {
                     const int64_t r = row + k / across * R, c = column + k % across * C;
@@ -109,7 +111,7 @@ static void backward_area(const SparseBackward &p, const asni_run *run, int64_t 
                         p, {base + p.x + p.x_offset[i] + r * p.x_row + c * p.x_column,
                             base + p.dy + r * p.dy_row + c * LANES,
                             DX ? base + p.dx + p.dx_offset[i] + r * p.dx_row + c * p.dx_column : nullptr,
-                            p.offset + begin, p.value + begin, sums + (begin - origin) * LANES, end - begin,
+                            p.offset + begin, p.value + begin, sums + (begin - start[0]) * LANES, end - begin,
                             run->group_stride, b == 0, b == p.blocks - 1});
                 }
             }
@@ -144,8 +146,8 @@ template <int G, int R, int C, bool DX> static void backward_tiled(const SparseB
     float *gradient = p.gradient + run->part * p.gradient_row;
     for (int64_t i = 0; i < p.channels; i += p.chunk) {
         const Range channels = {i, smaller(p.channels, i + p.chunk)};
-        const int64_t begin = p.start[channels.begin];
-        const int64_t count = p.start[(p.blocks - 1) * p.channels + channels.end] - begin;
+        const int64_t begin = p.start[channels.begin * p.blocks];
+        const int64_t count = p.start[channels.end * p.blocks] - begin;
         memset(run->scratch, 0, (size_t)(count * LANES) * 4);
         backward_groups<G, R, C, DX>(p, run, groups, channels, run->scratch);
         sum_lanes(run->scratch, count, gradient + begin);
@@ -182,10 +184,8 @@ static void sparse_backward(const void *parameters, const asni_run *run) {
 // The sums of one chunk.
 ASNI_INLINE int64_t backward_scratch(const SparseBackward &p) {
     int64_t most = 0;
-    for (int64_t i = 0; i < p.channels; i += p.chunk) {
-        const int64_t end = p.start[(p.blocks - 1) * p.channels + smaller(p.channels, i + p.chunk)];
-        most = larger(most, end - p.start[i]);
-    }
+    for (int64_t i = 0; i < p.channels; i += p.chunk)
+        most = larger(most, p.start[smaller(p.channels, i + p.chunk) * p.blocks] - p.start[i * p.blocks]);
     return most * LANES;
 }
 

@@ -22,6 +22,16 @@
 // register and immediate offsets.
 #define ASNI_OPAQUE(pointer) asm("" : "+r"(pointer))
 
+// The compiler loads a vector again for every use of it, as an operand in memory; where loads are what is short, it must
+// stay in its register.
+#if defined(__x86_64__)
+#define ASNI_LOADED(vector) asm("" : "+v"(vector))
+#elif defined(__aarch64__)
+#define ASNI_LOADED(vector) asm("" : "+w"(vector))
+#else
+#define ASNI_LOADED(vector)
+#endif
+
 #define ASNI_JOIN_(a, b) a##b
 #define ASNI_JOIN(a, b) ASNI_JOIN_(a, b)
 #define ASNI_NAMESPACE ASNI_JOIN(asni_, ASNI_ISA_NAME)

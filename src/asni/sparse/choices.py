@@ -8,12 +8,14 @@ from asni.engine.program.geometry import Window
 from asni.engine.program.layouts import Layout, Machine
 from asni.engine.program.types import tiles
 
-WINOGRAD_FROM = 0.35
-"""The density from which Winograd's dense convolution is faster than the nonzeros."""
+WINOGRAD_FROM, WINOGRAD_BACKWARD_FROM = 0.27, 0.33
+"""The density from which Winograd's dense convolution is faster than the nonzeros, on maps that its tiles fill."""
 DENSE_FROM = 0.8
 GRADIENT_TILES = 16
 """Vectors of tiles whose transforms are multiplied at a time for the gradient of the weights."""
 FIRST_CACHE = 24 << 10
+SECOND_CACHE = 512 << 10
+SMALL_MAP = 16
 LEAST_NONZEROS = 25
 """Of one input channel in a block of output channels, on average."""
 
@@ -37,7 +39,9 @@ class Plan:
 def forward_choice(site: Site, machine: Machine) -> Choice:
     """The kernel that computes a layer's outputs."""
     found = first_choices(site, machine, zeros=False)
-    if site.density >= WINOGRAD_FROM and (winograd := [each for each in found if each.kernel == "winograd"]):
+    if site.density >= WINOGRAD_FROM * _waste(site.outputs) and (
+        winograd := [each for each in found if each.kernel == "winograd"]
+    ):
         return winograd[0]
     if site.density >= DENSE_FROM and (dense := [each for each in found if each.kernel == "dense"]):
         return dense[0]
@@ -50,13 +54,14 @@ def plan_of_convolution(
     """The kernels of a convolution between these maps; `groups` of items run on each thread."""
     forward = forward_choice(Site(x, y, window, density, "lanes", groups), machine)
     inputs = weights = None
-    if forward.kernel == "winograd":
+    if forward.kernel == "winograd" and density >= WINOGRAD_BACKWARD_FROM * _waste(x.shape[2:]):
         weights = Choice("winograd", (), GRADIENT_TILES)
         inputs = _gradient_by_winograd(window, x, y, density, machine, groups) if needs_inputs else None
     rows, columns = (-(-size // step) for size, step in zip(x.shape[2:], window.stride, strict=True))
     tile = _tile(rows, columns, groups)
     blocks = _blocks(window, y, density, tile, machine)
-    return Plan(forward, tile, blocks, x.shape[1], 1 if blocks > 1 else 4, inputs, weights)
+    chunk = _chunk(density * prod(y.shape[:2]) * window.kernel[0] * window.kernel[1] // window.groups, x, machine)
+    return Plan(forward, tile, blocks, chunk, 1 if blocks > 1 else 4, inputs, weights)
 
 
 def plan_of_linear(window: Window, density: float, x: Layout, y: Layout, machine: Machine, groups: int) -> Plan:
@@ -65,6 +70,19 @@ def plan_of_linear(window: Window, density: float, x: Layout, y: Layout, machine
     nonzeros_each = max(1.0, density * y.shape[1])
     chunk = max(1, int(FIRST_CACHE / 2 / (machine.lanes * 4) / nonzeros_each))
     return Plan(forward, _tile(1, 1, groups), 1, min(prod(x.shape), chunk), 1)
+
+
+def _waste(outputs: tuple[int, ...]) -> float:
+    """How much more Winograd computes because its tiles reach beyond the map."""
+    return prod(-(-size // 4) * 4 for size in outputs) / prod(outputs)
+
+
+def _chunk(nonzeros_each: float, x: Layout, machine: Machine) -> int:
+    """All input channels, or on small maps so many that their sums stay in the second cache."""
+    channels = x.shape[1]
+    if x.shape[2] * x.shape[3] > SMALL_MAP:
+        return channels
+    return max(1, min(channels, int(SECOND_CACHE / (machine.lanes * 4) / max(1.0, nonzeros_each))))
 
 
 def _gradient_by_winograd(

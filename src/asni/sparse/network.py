@@ -132,12 +132,12 @@ class Network:
         each = max(1, self.groups // self.threads)
         if is_linear:
             plan = plan_of_linear(window, density, layouts[x], layouts[y], self.machine, each)
-            walk = walk_of_features(lives, layouts[gradient(y)], plan.blocks)
+            walk = walk_of_features(lives, layouts[gradient(y)], plan.blocks, plan.chunk)
         else:
             plan = plan_of_convolution(
                 window, density, layouts[x], layouts[y], self.machine, each, needs_inputs=x != self.steps.input
             )
-            walk = walk_of_convolution(lives, window, layouts[x], layouts[gradient(y)], plan.blocks)
+            walk = walk_of_convolution(lives, window, layouts[x], layouts[gradient(y)], plan.blocks, plan.chunk)
         return Site(
             number, step.name, x, y, window, step.parameters["weight"], step.parameters.get("bias"),
             step.settings["relu"], shape, is_linear, walk, plan,

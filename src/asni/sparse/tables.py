@@ -14,8 +14,8 @@ from asni.engine.program.layouts import Halo, Layout
 class Phase:
     """Input positions that lie a stride apart and see the same weights: the first one, and how many there are.
 
-    The nonzeros that they see are `start[b * channels + i]` to the next entry for input channel i and block b of output
-    channels; `offset` leads to the gradient of the output.
+    The nonzeros that they see are ordered by chunk of input channels, block of output channels and input channel; each
+    of these begins at its entry of `start`, and ends at the next. `offset` leads to the gradient of the output.
     """
 
     row: int
@@ -48,8 +48,8 @@ def halo_of_gradient(window: Window, size: tuple[int, int], outputs: tuple[int, 
     return top, left, bottom, right
 
 
-def walk_of_convolution(mask: Array, window: Window, x: Layout, dy: Layout, blocks: int) -> Walk:
-    """The nonzeros phase by phase, in each by block of output channels, input channel, output channel and place."""
+def walk_of_convolution(mask: Array, window: Window, x: Layout, dy: Layout, blocks: int, chunk: int) -> Walk:
+    """The nonzeros phase by phase, in each by chunk, block, input channel, output channel and place."""
     outputs, members = mask.shape[:2]
     flat = np.flatnonzero(mask)
     output, member, down, right = np.unravel_index(flat, mask.shape)
@@ -61,16 +61,15 @@ def walk_of_convolution(mask: Array, window: Window, x: Layout, dy: Layout, bloc
             above = row + window.top - down * window.dilation[0]
             before = column + window.left - right * window.dilation[1]
             seen = np.flatnonzero((above % window.stride[0] == 0) & (before % window.stride[1] == 0))
-            key = output[seen] * blocks // outputs * channels + channel[seen]
+            key = _key(output[seen] * blocks // outputs, channel[seen], channels, blocks, chunk)
             seen = seen[np.argsort(key, kind="stable")]
-            start = np.zeros(blocks * channels + 1, np.int32)
-            np.cumsum(np.bincount(key, minlength=blocks * channels), out=start[1:])
             offset = (
                 output[seen] * dy.channel
                 + above[seen] // window.stride[0] * dy.row
                 + before[seen] // window.stride[1] * dy.element
             )
             rows, columns = -(-(height - row) // window.stride[0]), -(-(width - column) // window.stride[1])
+            start = _starts(key, blocks * channels)
             phases.append(Phase(row, column, rows, columns, start, offset.astype(np.int32)))
             order.append(flat[seen])
     walked = np.concatenate(order)
@@ -78,14 +77,26 @@ def walk_of_convolution(mask: Array, window: Window, x: Layout, dy: Layout, bloc
     return Walk(tuple(phases), np.concatenate([walked, unseen]))
 
 
-def walk_of_features(mask: Array, dy: Layout, blocks: int) -> Walk:
+def walk_of_features(mask: Array, dy: Layout, blocks: int, chunk: int) -> Walk:
     """The nonzeros of a linear layer: each of its inputs is a channel with one position."""
     outputs, features = mask.shape[0], prod(mask.shape[1:])
     output, feature = np.nonzero(mask.reshape(outputs, features))
-    key = output * blocks // outputs * features + feature
+    key = _key(output * blocks // outputs, feature, features, blocks, chunk)
     order = np.argsort(key, kind="stable")
-    start = np.zeros(blocks * features + 1, np.int32)
-    np.cumsum(np.bincount(key, minlength=blocks * features), out=start[1:])
+    start = _starts(key, blocks * features)
     output, feature = output[order], feature[order]
     phase = Phase(0, 0, 1, 1, start, (output * dy.channel).astype(np.int32))
     return Walk((phase,), output * features + feature)
+
+
+def _key(block: Array, channel: Array, channels: int, blocks: int, chunk: int) -> Array:
+    """Where the nonzeros of a block and an input channel stand in the order of chunks, blocks and channels."""
+    first = channel // chunk * chunk
+    found: Array = first * blocks + block * np.minimum(chunk, channels - first) + channel - first
+    return found
+
+
+def _starts(key: Array, count: int) -> Array:
+    start = np.zeros(count + 1, np.int32)
+    np.cumsum(np.bincount(key, minlength=count), out=start[1:])
+    return start

@@ -116,8 +116,8 @@ PARAMETERS: dict[str, type[Structure]] = {
     "constant": _structure("Constant", "y", "count", "*value", "element"),
     "sparse_backward": _structure(
         "SparseBackward", "x", "dx", "dy", "rows", "columns", "x_row", "x_column", "dx_row", "dx_column", "dy_row",
-        "channels", "*x_offset", "*dx_offset", "blocks", "*start", "*offset", "*value", "*gradient", "gradient_row",
-        "accumulate", "mask", "chunk", "tiles_at_once", "tile_groups", "tile_rows", "tile_columns",
+        "channels", "*x_offset", "*dx_offset", "chunk", "blocks", "*start", "*offset", "*value", "*gradient", "gradient_row",
+        "accumulate", "mask", "tiles_at_once", "tile_groups", "tile_rows", "tile_columns",
     ),
     "refresh": _structure("Refresh", "*from", "*index", "*to", "count"),
     "winograd_weights": _structure("WinogradWeights", "*from", "*index", "*to", "outputs", "inputs", "pack"),
