@@ -8,6 +8,7 @@ from importlib import import_module
 QUESTIONS = (
     "trainer",
     "training_conv",
+    "sparse_training",
     "input_pipeline",
     "pruning",
     "masked_step",

@@ -4,20 +4,17 @@ It writes each table into the pages that have a place for it, between `<!-- tabl
 no number is typed. What has not been measured yet is said so.
 """
 
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from asni.files import write_text
 from benchmarks.engine import BASE, BATCHES, OURS, OURS_ON_TWO
 from benchmarks.masked_networks import MASKS, RECIPES
+from benchmarks.tables import digits, fill, megabytes, percent, read, table, times
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "engine"
 PAGES = (RESULTS / "README.md", RESULTS / "layers.md", ROOT / "docs" / "deploy.md")
-PLACE = re.compile(r"(<!-- table ([\w.-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 ON_DEVICE = "Cortex-M4"
 
@@ -25,14 +22,9 @@ Row = Mapping[str, Any]
 Rows = Mapping[str, Row]
 
 
-def filled(page: str, tables: Mapping[str, str]) -> str:
-    """The page with these tables in their places."""
-    return PLACE.sub(lambda place: f"{place[1]}\n{tables[place[2]]}\n\n{place[4]}", page)
-
-
 def tables(folder: Path = RESULTS) -> dict[str, str]:
     """All tables by their names, from the files in a folder."""
-    speed, masks, passed, sizes = (_read(folder / f"{name}.json") for name in ("speed", "masks", "onnx-nodes", "c"))
+    speed, masks, passed, sizes = (read(folder / f"{name}.json") for name in ("speed", "masks", "onnx-nodes", "c"))
     made = {
         "setting": setting(speed) if speed else "",
         **{mask: multiples(speed, mask) if speed else "" for mask in MASKS},
@@ -42,12 +34,7 @@ def tables(folder: Path = RESULTS) -> dict[str, str]:
         "nodes": nodes(passed) if passed else "",
         "c": exported(sizes) if sizes else "",
     }
-    return {name: table or "Not measured yet." for name, table in made.items()}
-
-
-def _read(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    return found
+    return {name: found or "Not measured yet." for name, found in made.items()}
 
 
 def setting(rows: Rows) -> str:
@@ -64,7 +51,7 @@ def multiples(rows: Rows, mask: str) -> str:
     others = dict.fromkeys(name for row in found for name in row["runtimes"] if name not in (OURS, OURS_ON_TWO, BASE))
     body = [[name, *(_pair(rows, network, mask, name, BASE) for network in networks)] for name in (*others, OURS)]
     beside = ["**asni beside the best other**", *(_pair(rows, network, mask, OURS, None) for network in networks)]
-    return _table(["", *networks], [*body, beside])
+    return table(["", *networks], [*body, beside])
 
 
 def costs(rows: Rows) -> str:
@@ -73,7 +60,7 @@ def costs(rows: Rows) -> str:
         "network, mask, batch", "nonzeros %", "MACs %", "asni ms", "best other", "2 threads", "memory MB", f"of {BASE}",
         "compile s", "of peak %",
     ]  # fmt: skip
-    return _table(head, [_costs(each, row) for each, row in rows.items()])
+    return table(head, [_costs(each, row) for each, row in rows.items()])
 
 
 def layers(rows: Rows) -> str:
@@ -82,12 +69,12 @@ def layers(rows: Rows) -> str:
     for network in RECIPES:
         plans = [rows[each]["plan"] for batch in BATCHES if (each := key(network, "kaiming", batch)) in rows]
         body = [
-            [steps[0]["name"], _percent(steps[0]["density"]), *(cell for step in steps for cell in _cells(step))]
+            [steps[0]["name"], percent(steps[0]["density"]), *(cell for step in steps for cell in _cells(step))]
             for steps in zip(*plans, strict=True)
             if steps[0]["density"] is not None
         ]
         head = [cell for batch in BATCHES[: len(plans)] for cell in (f"batch {batch}", "ms an item", "of peak %")]
-        found += [f"## {network}\n\n{_table(['layer', 'nonzeros %', *head], body)}"] * bool(plans)
+        found += [f"## {network}\n\n{table(['layer', 'nonzeros %', *head], body)}"] * bool(plans)
     return "\n\n".join(found)
 
 
@@ -99,7 +86,7 @@ def trainings(found: Mapping[str, Row], speed: Rows) -> str:
         for name, recipe in RECIPES.items()
         if (row := found.get(recipe))
     ]  # fmt: skip
-    return _table(["", "steps", "of", "accuracy %", "MACs %", "MACs % of a threshold on initial values"], body)
+    return table(["", "steps", "of", "accuracy %", "MACs %", "MACs % of a threshold on initial values"], body)
 
 
 def nodes(found: Mapping[str, Any]) -> str:
@@ -113,7 +100,7 @@ def nodes(found: Mapping[str, Any]) -> str:
             for name, row in shown.items()]  # fmt: skip
     last = ["**all**", str(total["cases"]), *(str(passed[way]) for way in ways), str(total["refused"])]
     head = ["operator", "tests", *(f"pass, {way}" for way in ways), "refused"]
-    return f"onnx {found['onnx']}, {len(first)} operators.\n\n{_table(head, [*body, last])}"
+    return f"onnx {found['onnx']}, {len(first)} operators.\n\n{table(head, [*body, last])}"
 
 
 def exported(found: Mapping[str, float]) -> str:
@@ -128,7 +115,7 @@ def exported(found: Mapping[str, float]) -> str:
          f"{found[f'{case}: instructions, {ON_DEVICE}, dense / sparse']:.1f}x"]
         for case in cases
     ]  # fmt: skip
-    return _table(["", "tables, bytes", "dense", f"instructions, {ON_DEVICE}", "dense", "fewer"], body)
+    return table(["", "tables, bytes", "dense", f"instructions, {ON_DEVICE}", "dense", "fewer"], body)
 
 
 def key(network: str, mask: str, batch: int) -> str:
@@ -148,7 +135,7 @@ def _multiple(row: Row, name: str, base: str | None) -> str:
         return "-"
     if "quantile_ms" not in runtimes[name]:
         return "wrong"
-    return _times(runtimes[base]["quantile_ms"] / runtimes[name]["quantile_ms"])
+    return times(runtimes[base]["quantile_ms"] / runtimes[name]["quantile_ms"])
 
 
 def _pair(rows: Rows, network: str, mask: str, name: str, base: str | None) -> str:
@@ -158,12 +145,12 @@ def _pair(rows: Rows, network: str, mask: str, name: str, base: str | None) -> s
 
 def _costs(title: str, row: Row) -> list[str]:
     runtimes, best = row["runtimes"], best_other(row)
-    other = "-" if best is None else f"{best}, {_digits(runtimes[best]['quantile_ms'])}"
+    other = "-" if best is None else f"{best}, {digits(runtimes[best]['quantile_ms'])}"
     on_two = f"{_multiple(row, OURS_ON_TWO, OURS)}x" if OURS_ON_TWO in runtimes else "-"
-    memory = [_megabytes(runtimes.get(name, {}).get("memory_bytes")) for name in (OURS, BASE)]
-    left = [_percent(row[name]) for name in ("density", "mac_density")]
-    ours = _digits(runtimes[OURS].get("quantile_ms"))
-    taken = [_digits(row["compile_seconds"]), _percent(of_peak(row["plan"]))]
+    memory = [megabytes(runtimes.get(name, {}).get("memory_bytes")) for name in (OURS, BASE)]
+    left = [percent(row[name]) for name in ("density", "mac_density")]
+    ours = digits(runtimes[OURS].get("quantile_ms"))
+    taken = [digits(row["compile_seconds"]), percent(of_peak(row["plan"]))]
     return [title, *left, ours, other, on_two, *memory, *taken]
 
 
@@ -178,44 +165,13 @@ def of_peak(plan: Sequence[Row]) -> float | None:
 
 
 def _cells(step: Row) -> list[str]:
-    return [step["kernel"], _digits(step["milliseconds"]), _percent(step["peak"])]
+    return [step["kernel"], digits(step["milliseconds"]), percent(step["peak"])]
 
 
 def _macs_left(speed: Rows, network: str, mask: str) -> str:
     row = speed.get(key(network, mask, 1))
-    return "-" if row is None else _percent(row["mac_density"])
-
-
-def _times(value: float) -> str:
-    """
-    >>> [_times(each) for each in (0.4321, 1.04, 12.3)]
-    ['0.43', '1.0', '12']
-    """
-    return f"{value:.2f}" if value < 0.95 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
-
-
-def _digits(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}" if value < 100 else f"{value:,.0f}"
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.3g}" if value < 0.0995 else f"{100 * value:.0f}"
-
-
-def _megabytes(value: int | None) -> str:
-    return "-" if value is None else f"{value / 1e6:.1f}"
-
-
-def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join(f"| {' | '.join(cells)} |".replace("|  |", "| |") for cells in lines)
-
-
-def main() -> None:
-    made = tables()
-    for page in PAGES:
-        write_text(page, filled(page.read_text(encoding="utf-8"), made))
+    return "-" if row is None else percent(row["mac_density"])
 
 
 if __name__ == "__main__":
-    main()
+    fill(PAGES, tables())

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.engine_tables import PAGES, filled, tables
+from benchmarks.engine_tables import PAGES, tables
+from benchmarks.tables import filled
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
