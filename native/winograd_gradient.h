@@ -14,8 +14,9 @@ struct WinogradGradient {
     int64_t gradient_row;
 };
 
-// Output channels x input channels whose sums stay in registers: as many as a vector has lanes.
-constexpr int DOWN = ASNI_LANES == 16 ? 4 : 2, ACROSS = ASNI_LANES / DOWN;
+// Output channels x input channels whose sums stay in registers, and the vectors that their totals fill.
+constexpr int DOWN = ASNI_LANES == 16 ? 4 : 3, ACROSS = 4;
+constexpr int TOTALS = (DOWN * ACROSS + LANES - 1) / LANES;
 
 // 4 gradients to 6 frequencies.
 ASNI_INLINE void spread(const Lanes &y0, const Lanes &y1, const Lanes &y2, const Lanes &y3, Lanes *to, int step) {
@@ -61,7 +62,7 @@ ASNI_INLINE GradientTransforms gradient_transforms(const Winograd &layer, float 
     t.outputs = rounded_up(layer.to.channels, DOWN);
     t.x_step = (t.inputs * layer.block | 1) * LANES;
     t.dy_step = (t.outputs * layer.block | 1) * LANES;
-    t.sums_step = t.inputs * t.outputs;
+    t.sums_step = t.outputs / DOWN * (t.inputs / ACROSS) * TOTALS * LANES;
     t.x = scratch;
     t.dy = t.x + FREQUENCIES * t.x_step;
     t.sums = t.dy + FREQUENCIES * t.dy_step;
@@ -94,10 +95,10 @@ static void multiply_gradients(const Winograd &layer, const GradientTransforms &
     for (int64_t f = 0; f < FREQUENCIES; f++) {
         float *sums = t.sums + f * t.sums_step;
         for (int64_t o = 0; o < t.outputs; o += DOWN)
-            for (int64_t c = 0; c < t.inputs; c += ACROSS, sums += LANES) {
+            for (int64_t c = 0; c < t.inputs; c += ACROSS, sums += TOTALS * LANES) {
                 const float *dy = t.dy + f * t.dy_step + o * width, *x = t.x + f * t.x_step + c * width;
-                Lanes products[LANES];
-                ASNI_UNROLL for (int i = 0; i < LANES; i++) products[i] = all<LANES>(0.0f);
+                Lanes products[TOTALS * LANES];
+                ASNI_UNROLL for (int i = 0; i < TOTALS * LANES; i++) products[i] = all<LANES>(0.0f);
                 for (int64_t v = 0; v < count; v++, dy += LANES, x += LANES) {
                     Lanes in[ACROSS];
                     ASNI_UNROLL for (int j = 0; j < ACROSS; j++) in[j] = load<LANES>(x + j * width);
@@ -106,8 +107,10 @@ static void multiply_gradients(const Winograd &layer, const GradientTransforms &
                         ASNI_UNROLL for (int j = 0; j < ACROSS; j++) products[i * ACROSS + j] += out * in[j];
                     }
                 }
-                sum_rows<LANES / 2>(products);
-                store<LANES>(sums, load<LANES>(sums) + products[0]);
+                ASNI_UNROLL for (int i = 0; i < TOTALS; i++) {
+                    sum_rows<LANES / 2>(products + i * LANES);
+                    store<LANES>(sums + i * LANES, load<LANES>(sums + i * LANES) + products[i * LANES]);
+                }
             }
     }
 }
@@ -126,7 +129,7 @@ static void collect_gradients(const WinogradGradient &p, const GradientTransform
         for (int64_t c = 0; c < inputs; c++) {
             const int32_t *index = p.index + (o * inputs + c) * 9;
             const float *sums =
-                t.sums + (o / DOWN * across + c / ACROSS) * LANES + o % DOWN * ACROSS + c % ACROSS;
+                t.sums + (o / DOWN * across + c / ACROSS) * TOTALS * LANES + o % DOWN * ACROSS + c % ACROSS;
             float frequencies[36], half[18], kernel[9];
             for (int f = 0; f < FREQUENCIES; f++) frequencies[f] = sums[f * t.sums_step];
             for (int j = 0; j < 6; j++) collect(frequencies + j, 6, half + j, 6);
