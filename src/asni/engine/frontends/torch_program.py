@@ -20,13 +20,19 @@ _REGISTERED = ("_parameters", "_buffers", "_modules")
 
 @contextmanager
 def untouched(module: nn.Module) -> Iterator[None]:
-    """In evaluation mode and without gradients; afterwards the module is as before, whatever its hooks set."""
+    """In evaluation mode and without gradients; afterwards the module is as before."""
+    with restored(module), torch.no_grad():
+        module.eval()
+        yield
+
+
+@contextmanager
+def restored(module: nn.Module) -> Iterator[None]:
+    """Afterwards the module is as before, whatever its hooks set."""
     before = [(vars(each), dict(vars(each))) for each in module.modules()]
     before += [(now[name], dict(now[name])) for now, _ in before for name in _REGISTERED if name in now]
-    module.eval()
     try:
-        with torch.no_grad():
-            yield
+        yield
     finally:
         for now, then in before:
             now.clear()
@@ -44,14 +50,14 @@ def exported(module: nn.Module, examples: Sequence[Tensor], any_batch: bool) -> 
     decompositions = torch.export.default_decompositions()
     for operator in OPERATORS:
         decompositions.pop(operator, None)
-    with _quiet():
+    with quiet():
         program = torch.export.export(module, tuple(examples), dynamic_shapes=dynamic, strict=False)
         decomposed: ExportedProgram = program.run_decompositions(decompositions)
     return decomposed
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """What torch says about its own code, and about errors that it raises too, is not for the user."""
     level = logging.root.manager.disable
     logging.disable(logging.ERROR)
@@ -65,12 +71,14 @@ def _quiet() -> Iterator[None]:
 
 def shapes_and_calls(module: nn.Module, inputs: Sequence[Tensor]) -> tuple[list[tuple[int, ...]], list[str]]:
     """Run the module; return the shapes of its outputs, and the functions of torch that it called on the way."""
-    with _quiet(), _Calls() as calls:
+    with quiet(), Calls() as calls:
         outputs = module(*inputs)
     return [tuple(each.shape) for each in pytree.tree_leaves(outputs)], calls.names
 
 
-class _Calls(TorchFunctionMode):
+class Calls(TorchFunctionMode):
+    """The names of the functions of torch that are called, in their order."""
+
     def __init__(self) -> None:
         super().__init__()
         self.names: list[str] = []
