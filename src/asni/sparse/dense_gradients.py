@@ -1,0 +1,81 @@
+"""The gradients of the nonzeros in the form that autograd hands on: a dense tensor for every parameter."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from asni.engine.graph import Array
+from asni.sparse.vector import Slice, Vector, memory_of
+
+
+class DenseGradients:
+    """Fills tensors with the gradients of a vector; pruned weights have a gradient of zero.
+
+    Memory is used again as soon as nobody else holds it, and if somebody has written to it, it is cleared before.
+    """
+
+    def __init__(self, vector: Vector) -> None:
+        self.vector = vector
+        self._buffers: dict[Tensor, _Buffer] = {}
+
+    def filled(self, name: str, numbers: Array) -> Tensor:
+        """The gradient of a parameter, out of the sums of all gradients."""
+        parameter, where = self.vector.parameters[name], self.vector.slices[name]
+        buffer = self._buffers.get(parameter)
+        if buffer is None or not buffer.is_free or buffer.tensor.stride() != parameter.stride():
+            buffer = self._buffers[parameter] = _Buffer.like(parameter)
+        return buffer.filled(where, numbers)
+
+    def are_masked(self) -> None:
+        """Take note that the gradients of pruned weights have just been set to zero, whatever they were before."""
+        for parameter, buffer in self._buffers.items():
+            if buffer.holds(parameter.grad):
+                buffer.version = buffer.tensor._version
+
+    def is_masked(self, parameter: Tensor) -> bool:
+        """Whether nobody has written to the gradient of a parameter since it was filled."""
+        buffer = self._buffers.get(parameter)
+        return buffer is not None and buffer.holds(parameter.grad) and buffer.version == buffer.tensor._version
+
+
+@dataclass
+class _Buffer:
+    """A tensor that is zero where it is not filled, as long as its version is the one that is noted here."""
+
+    tensor: Tensor
+    memory: Array
+    storage: Any
+    version: int = 0
+    own_uses: int = 0
+
+    @classmethod
+    def like(cls, parameter: Tensor) -> "_Buffer":
+        tensor = torch.zeros_like(parameter, requires_grad=False)
+        buffer = cls(tensor, memory_of(tensor).numpy(), tensor.untyped_storage())
+        buffer.own_uses = buffer._uses()
+        return buffer
+
+    def holds(self, gradient: Tensor | None) -> bool:
+        """Whether this is the memory of a gradient."""
+        return gradient is not None and gradient.data_ptr() == self.tensor.data_ptr()
+
+    @property
+    def is_free(self) -> bool:
+        return self._uses() == self.own_uses
+
+    def _uses(self) -> int:
+        return int(torch._C._storage_Use_Count(self.storage._cdata))
+
+    def filled(self, where: Slice, numbers: Array) -> Tensor:
+        values = numbers[where.start : where.stop]
+        if where.index is None:
+            self.memory[:] = values
+        else:
+            if self.tensor._version != self.version:
+                self.memory.fill(0)
+                self.version = self.tensor._version
+            self.memory[where.index] = values
+        # Another tensor on the same memory: autograd makes it the parameter's gradient as it is, without a copy.
+        return self.tensor.detach()

@@ -1,0 +1,67 @@
+"""Whether a call of a model is one that its kernels can run: what is asked of it, and what is around it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.nn.modules import module as modules
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_HOOKS_ON_ALL = (
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+    "_global_backward_hooks",
+    "_global_backward_pre_hooks",
+)
+_SETTINGS = ("training", "p", "momentum", "eps", "inplace")
+"""Attributes of modules that users change during a training."""
+
+
+def images_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+    """The batch, if that is all that the model is called with, and no gradient of it is asked for."""
+    if len(args) != 1 or kwargs or type(args[0]) is not Tensor:
+        return None
+    (images,) = args
+    is_plain = images.dtype is torch.float32 and images.device.type == "cpu" and images.layout is torch.strided
+    return images if is_plain and images.numel() and not images.requires_grad else None
+
+
+def is_plain_training() -> bool:
+    """Whether torch records a backward pass and nothing else: nobody traces, compiles, transforms or counts."""
+    return (
+        torch.is_grad_enabled()
+        and not torch.is_inference_mode_enabled()
+        and not torch.compiler.is_compiling()
+        and not torch._C._get_tracing_state()
+        and not torch._C._are_functorch_transforms_active()
+        and not torch._C._len_torch_dispatch_stack()
+        and not torch.is_autocast_enabled("cpu")
+        and forward_ad._current_level < 0
+        and not any(getattr(modules, name) for name in _HOOKS_ON_ALL)
+    )
+
+
+def hooked(model: nn.Module) -> str | None:
+    """The name of a module with a hook that must see its values; None if there is none."""
+    return next((name or type(model).__name__ for name, each in model.named_modules() if _has_hooks(each)), None)
+
+
+def form_of(model: nn.Module) -> tuple[Any, ...] | None:
+    """What the steps of a model follow from, as far as it changes: its modules, their settings, and their memory.
+
+    None while other tensors stand in for its parameters, as in `torch.func.functional_call`.
+    """
+    found: list[Any] = []
+    for module in model.modules():
+        found += [id(module), _has_hooks(module), *(getattr(module, name, None) for name in _SETTINGS)]
+        for tensor in (*module._parameters.values(), *module._buffers.values()):
+            if tensor is not None:
+                found += [id(tensor), tensor.data_ptr(), tensor.requires_grad]
+        if any(each is not None and not isinstance(each, nn.Parameter) for each in module._parameters.values()):
+            return None
+    return tuple(found)
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    return any(getattr(module, kind) for kind in _HOOKS)
