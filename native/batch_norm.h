@@ -90,7 +90,10 @@ static void batch_norm(const void *parameters, const asni_run *run) {
     Finiteness<LANES> finiteness;
     for (int64_t c = mine.begin; c < mine.end; c++) {
         if (p.training) {
-            keep_moments(p, moments_of(p, run, c), count_of(run, p.size), c);
+            const Moments found = moments_of(p, run, c);
+            keep_moments(p, found, count_of(run, p.size), c);
+            // An infinite variance would turn everything into the bias.
+            finiteness.look(all<LANES>((float)found.variance));
             normalise(p, run, c, p.mean[c], p.inverse[c], finiteness);
         } else {
             const double inverse = 1 / sqrt(p.running_var[c] + p.epsilon);

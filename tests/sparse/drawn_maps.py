@@ -57,9 +57,9 @@ class Draw:
         return self.map(np.full(shape, np.nan, np.float32))
 
     def target(self, name: str, *shape: int) -> tuple[dict[str, Map], Target]:
-        """A gradient with what lies there before, and its mask."""
+        """A gradient with what lies there before, NaN if nothing may be added to it, and its mask."""
         accumulate, is_masked = self.chance(), self.chance()
-        before = self.numbers(*shape) if accumulate else np.zeros(shape, np.float32)
+        before = self.numbers(*shape) if accumulate else np.full(shape, np.nan, np.float32)
         maps = {name: self.map(before, is_gradient=True)}
         if is_masked:
             maps[f"{name} mask"] = self.map(self.small_integers(*shape) - 1)
@@ -98,7 +98,7 @@ def check_target(
 ) -> None:
     """A gradient was written as its target asks for."""
     assert target.d is not None
-    total = maps[target.d].values + np.asarray(gradient)
+    total = np.asarray(gradient) + (maps[target.d].values if target.accumulate else 0)
     if target.mask is not None:
         total = np.where(maps[target.mask].values > 0, total, 0)
     check(found[target.d], total, size)

@@ -139,6 +139,18 @@ def test_a_large_mean_does_not_cancel(machine: Machine, mean: float) -> None:
     np.testing.assert_allclose(found["dx"], inside.grad.numpy(), rtol=0, atol=1e-5 + rounding)
 
 
+def test_a_variance_that_overflows_is_noticed(machine: Machine) -> None:
+    case = Case(items=2, channels=3, rows=1, columns=1, threads=1, seed=2)
+    norm, loss = Norm(case.draw(), case), np.zeros(1, np.float32)
+    x = np.array([1e25, -1e25], np.float32)[:, None, None, None].repeat(3, 1)
+    maps = {name: Map(x) for name in ("x", "y", "dx")}
+    entropy = Call(
+        "cross_entropy", {"x": "y", "dx": "dx"}, {"classes": 3, "labels": 0, "output": 0, "scale": np.ones(1)}
+    )
+    run(machine, maps, norm.forward(None), entropy, arrays=[np.zeros(2, np.int64)], outputs=[loss])
+    assert np.isnan(loss[0])
+
+
 def test_a_channel_of_equal_numbers_has_no_variance(machine: Machine) -> None:
     case = Case(items=20, channels=1, rows=7, columns=5, threads=1, seed=2)
     norm = Norm(case.draw(), case)
