@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from asni.pruning.hold import Hold
 from asni.pruning.layers import prunable
-from asni.pruning.masks import Masks, keep_largest, weight_count
+from asni.pruning.masks import Masks, keep_largest
 from asni.sparse.context import SparseTraining, sparse_training
 
 SHAPE, CLASSES, BATCH = (3, 8, 8), 5, 12
@@ -66,8 +66,9 @@ def sparse(make: Callable[[], nn.Module], density: float = 0.1) -> nn.Module:
 
 
 def masks_of(model: nn.Module, density: float = 0.1) -> Masks:
-    weights = prunable(model)
-    return keep_largest(weights, round(density * weight_count(weights)))
+    """The same density in every layer."""
+    layers = prunable(model).items()
+    return {name: keep_largest({name: weight}, round(density * weight.numel()))[name] for name, weight in layers}
 
 
 def batches(count: int, items: int = BATCH, seed: int = 0) -> Iterator[tuple[Tensor, Tensor]]:

@@ -199,16 +199,18 @@ def test_a_hook_of_the_optimiser_reads_the_weights_before_and_after_each_step() 
         seen.append((weight.detach().clone(), None if weight.grad is None else weight.grad.clone()))
 
     hold = Hold(model, optimizer)
+    optimizer.register_step_pre_hook(look)
+    optimizer.register_step_post_hook(look)
     with sparse_training(model, optimizer):
-        optimizer.register_step_pre_hook(look)
-        optimizer.register_step_post_hook(look)
         for images, labels in batches(4):
+            before = weight._version
             step(model, optimizer, images, labels)
-    for (before, gradient), (after, same_gradient) in zip(seen[::2], seen[1::2], strict=True):
+            assert weight._version > before
+    for (earlier, gradient), (later, same_gradient) in zip(seen[::2], seen[1::2], strict=True):
         assert gradient is not None
         assert same_gradient is not None
         assert torch.equal(gradient, same_gradient)
-        torch.testing.assert_close(after, before - 0.1 * gradient)
+        torch.testing.assert_close(later, earlier - 0.1 * gradient)
     hold.detach()
 
 
