@@ -25,8 +25,11 @@ def experiment(root: Path, recipe: Recipe | None = None, seed: int = 0) -> Exper
     return Experiment(recipe or short_digits(), seed, "fp32", root)
 
 
-def trainer(root: Path, recipe: Recipe | None = None, seed: int = 0, progress: Progress | None = None) -> Trainer:
-    return Trainer(experiment(root, recipe, seed), make_fabric("cpu"), progress or Progress(Console(quiet=True)))
+def trainer(
+    root: Path, recipe: Recipe | None = None, seed: int = 0, progress: Progress | None = None, **options: Any
+) -> Trainer:
+    progress = progress or Progress(Console(quiet=True))
+    return Trainer(experiment(root, recipe, seed), make_fabric("cpu"), progress, **options)
 
 
 class StopAfter(Progress):

@@ -100,6 +100,10 @@ class Continuous(Reparameterised):
         return self.steps < self.hard_from
 
     @property
+    def fixed_steps(self) -> int | None:
+        return 0 if self.soft else self.hold.fixed_steps
+
+    @property
     def temperature(self) -> float:
         """The paper's beta: 1 in the first interval, 200 in the last one before the gates become hard."""
         return float(HOTTEST ** min(self.steps // self.every / max(self.searching - 1, 1), 1.0))
@@ -140,6 +144,10 @@ class Continuous(Reparameterised):
             self._harden()
         elif self.steps % self.every == 0:
             self.fold()
+
+    def stepped(self) -> None:
+        super().stepped()
+        self.hold.stepped()
 
     @torch.no_grad()
     def finish(self) -> None:

@@ -69,6 +69,12 @@ class EarlyBird(Hold):
         if self.steps % self.steps_per_epoch == 0 and not self.chosen:
             self.after_epoch(self.steps // self.steps_per_epoch - 1)
 
+    @property
+    def fixed_steps(self) -> int | None:
+        if not self.steps_as(EarlyBird):
+            return 0
+        return None if self.chosen else self.steps_per_epoch - self.steps % self.steps_per_epoch
+
     def after_epoch(self, epoch: int) -> None:
         """One iteration of the algorithm's loop."""
         before, self.candidate = self.candidate, keep_largest(self.weights, self.keep)

@@ -144,6 +144,14 @@ class RigL(DropAndGrow):
     # The update replaces the step, so an update in every step would leave no step to train.
     shortest = 2
 
+    @property
+    def fixed_steps(self) -> int | None:
+        """The steps before the next update, which needs the gradients of pruned weights."""
+        ahead = -self.steps % self.every
+        if not self.steps_as(RigL):
+            return 0
+        return ahead if self.steps + ahead < self.end else None
+
     def mask_gradient(self, name: str) -> None:
         # The next update ranks dense gradients.
         if not self.update_is_due:
@@ -176,6 +184,14 @@ class SET(DropAndGrow):
     >>> SET(model, optimizer, sparsity=0.9, epochs=5, steps_per_epoch=10)
     SET(step 0/50, 90 % pruned, 10 alive)
     """
+
+    @property
+    def fixed_steps(self) -> int | None:
+        """The steps before the next one with an update, which asks which layers have gradients."""
+        ahead = self.every - self.steps % self.every
+        if not self.steps_as(SET):
+            return 0
+        return ahead - 1 if self.steps + ahead < self.end else None
 
     def after_step(self) -> None:
         super().after_step()

@@ -101,6 +101,15 @@ class GradualMagnitude(Hold):
         if self.steps % self.every == 0:
             self.prune(self.planned(self.steps))
 
+    @property
+    def fixed_steps(self) -> int | None:
+        """The steps up to the next pruning that takes weights."""
+        if not self.steps_as(GradualMagnitude):
+            return 0
+        total, end = weight_count(self.weights), self.prunings * self.every
+        prunings = range(self.steps + self.every - self.steps % self.every, end + 1, self.every)
+        return next((step - self.steps for step in prunings if kept(total, self.planned(step)) < self.alive), None)
+
     def planned(self, step: int) -> float:
         done = step // self.every
         return self.schedule(done - 1, self.prunings) if done else 0.0

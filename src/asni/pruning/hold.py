@@ -92,6 +92,7 @@ class Hold(Pruner):
         require_same_on_every_rank(own)
         widths = mask_bytes(self.weights)
         self._bits = {name: _as_bits(own[name], weight, widths[name]) for name, weight in self.weights.items()}
+        self.mask_changes += 1
         self._ending.alive = count(own)
         self._dense = self._ending.alive == self._ending.weights
         self._zero_weights()
@@ -144,8 +145,12 @@ class Hold(Pruner):
 
     def mask_gradient(self, name: str) -> None:
         gradient = self.weights[name].grad
-        if gradient is not None and not self._dense:
+        if gradient is not None and not self._dense and not self.is_masked(name):
             _zero_pruned(local(gradient) if self._sharded else gradient, self._bits[name])
+
+    def is_masked(self, name: str) -> bool:
+        """Whether it is known that the gradients of a layer's pruned weights are zero already."""
+        return False
 
     def settle(self) -> None:
         if type(self.optimizer) in ZERO_GRADIENT_HOLDS or self._dense:
@@ -153,6 +158,15 @@ class Hold(Pruner):
         else:
             self._zero_weights()
             self._zero_state()
+
+    @property
+    def fixed_steps(self) -> int | None:
+        return None if self.steps_as(Hold) else 0
+
+    def steps_as(self, kind: type[Pruner]) -> bool:
+        """Whether a step does what it does in `kind`: a subclass with code of its own may change the masks there."""
+        own = type(self)
+        return own.before_step is kind.before_step and own.after_step is kind.after_step
 
     def warn_if_pruned_before(self, share: float) -> None:
         """Warn that a pruner starts from a sparse network, whose zeros it does not hold."""

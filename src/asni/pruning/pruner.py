@@ -57,6 +57,8 @@ class Pruner(ABC):
         self.layers: Layers = {}
         self.settings: dict[str, Any] = {}
         self.steps = 0
+        self.mask_changes = 0
+        """How often the masks were assigned."""
         total = weight_count(self.weights)
         self._ending = Ending(type(self).__name__, total, total, target, None if length is None else length.steps)
         weakref.finalize(self, self._ending.dropped)
@@ -116,6 +118,15 @@ class Pruner(ABC):
     def masks(self) -> Masks:
         """Which weights live."""
 
+    @property
+    def fixed_steps(self) -> int | None:
+        """How many of the coming steps need neither this pruner nor the gradients of pruned weights; None for all.
+
+        During these steps the masks stay as they are, and a loop may train the living weights in any way. It calls
+        `stepped` after each of them, with the weights in the model after the last one.
+        """
+        return 0
+
     def state_dict(self) -> dict[str, Any]:
         """The pruner's state and settings, to save in a checkpoint with the states of the model and the optimiser."""
         layers = {self.names_in_state[name]: list(weight.shape) for name, weight in self.weights.items()}
@@ -150,6 +161,13 @@ class Pruner(ABC):
                 f"{type(self).__name__} was made for {self.length.steps:,} optimiser steps, and more follow. "
                 "Its pruning ended too early for this training: give it the real number with total_steps=."
             )
+
+    @torch.no_grad()
+    def stepped(self) -> None:
+        """Count a step without the hooks of the optimiser: it was taken in another way, or by a scaler skipped."""
+        if not self._begun or trained_count(self.optimizer) != self._trained:
+            self._look_around()
+        self.after_step()
 
     def finish(self) -> None:
         """Prune to the target now, if the training ended before the schedule did, and say so."""

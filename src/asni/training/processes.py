@@ -11,13 +11,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from asni.display import on_stderr
 from asni.errors import AsniError, ElsewhereError, UsageError
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+Value = TypeVar("Value")
 
 PRECISIONS: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
     "fp32": "32-true",
@@ -73,23 +75,29 @@ def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32")
     return fabric
 
 
+def gathered(fabric: "Fabric", value: Value) -> list[Value]:
+    """What every process has, in their order; all of them must call it."""
+    from torch.distributed import all_gather_object
+
+    if fabric.world_size == 1:
+        return [value]
+    values = [value] * fabric.world_size
+    all_gather_object(values, value)
+    return values
+
+
 @contextmanager
 def fail_together(fabric: "Fabric") -> Iterator[None]:
     """All processes leave this block in the same way: an error in one is raised in all, and process 0 reports it.
 
     Code inside the block must not wait for other processes.
     """
-    from torch.distributed import all_gather_object
-
     error: AsniError | None = None
     try:
         yield
     except AsniError as raised:
         error = raised
-    errors: list[AsniError | None] = [error]
-    if fabric.world_size > 1:
-        errors = [None] * fabric.world_size
-        all_gather_object(errors, error)
+    errors = gathered(fabric, error)
     if error is not None and fabric.is_global_zero:
         raise error
     for process, other in enumerate(errors):

@@ -18,7 +18,8 @@ from asni.recipes import lr_at
 from asni.runs import names
 from asni.runs.run import Run
 from asni.training.environment import environment
-from asni.training.evaluation import TEST_BATCH, count_correct
+from asni.training.evaluation import TEST_BATCH, count_correct, logits_of
+from asni.training.kernels import Kernels, Trained
 from asni.training.optimizers import make_optimizer
 from asni.training.processes import fail_together
 from asni.training.progress import Bar
@@ -55,6 +56,9 @@ class Round:
         self.model, self.optimizer = self.fabric.setup(self.module, self.raw_optimizer)
         self.initial = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
         self.pruner = make_pruner(self.module, self.raw_optimizer)
+        self.kernels = Kernels(
+            trainer.kernels, trainer.accelerate, self._trained(), self.fabric, self._dense_step, self._say
+        )
         self.metrics: list[dict[str, Any]] = []
         self.written: dict[str, str] = {}
         self.stamp: tuple[int, int] | None = None
@@ -63,8 +67,7 @@ class Round:
         per_epoch = self.trainer.steps_per_epoch
         first, end = self.steps.start // per_epoch, -(-self.steps.stop // per_epoch)
         self._resume_or_start()
-        done = max((first + len(self.metrics)) * per_epoch - self.steps.start, 0)
-        with self.trainer.progress.training(self.stage, end, len(self.steps), done, self._seconds()) as bar:
+        with self.trainer.progress.training(self.stage, end, len(self.steps), self._done(), self._seconds()) as bar:
             try:
                 for epoch in range(first + len(self.metrics), end):
                     self._train_epoch(epoch, bar)
@@ -77,9 +80,18 @@ class Round:
                     f"stopped in epoch {here} of {end} of {self.stage}. "
                     f"Run the same command to resume in epoch {here}. Its files are in {self.run.directory}."
                 ) from None
+        self.kernels.ended()
         with fail_together(self.fabric):
             if self.fabric.is_global_zero:
                 self._finish()
+
+    def _trained(self) -> Trained:
+        share = -(-self.recipe.training.batch_size // self.fabric.world_size)
+        shape = self.trainer.dataset.info.shape
+        return Trained(self.module, self.raw_optimizer, self.pruner, len(self.steps), share, shape)
+
+    def _say(self, line: str) -> None:
+        self.trainer.progress.note(self.stage, line)
 
     def _train_epoch(self, epoch: int, bar: Bar) -> None:
         started = time.monotonic()
@@ -115,13 +127,14 @@ class Round:
         try:
             for step, (images, labels) in zip(range(start, stop), batches, strict=False):
                 weight = len(labels) * world / self.trainer.images_in_step(step)
-                losses.append(train_step(self.fabric, self.model, self.optimizer, images, labels, weight=weight))
+                losses.append(self.kernels.step(images, labels, weight=weight))
                 self._count_skipped_step(epoch * per_epoch + step + 1 - self.steps.start)
                 bar.step()
         except AsniError:
             # If pruning fails, the loss has most likely diverged before.
             self._require_finite(torch.tensor(losses), epoch)
             raise
+        self.kernels.store()
         # Checked once an epoch, so that a GPU never waits; the checkpoint of the previous epoch is still valid.
         means = cast(Tensor, self.fabric.all_reduce(torch.stack(losses)))
         with fail_together(self.fabric):
@@ -129,11 +142,13 @@ class Round:
             self._require_finite_weights(epoch)
         return means
 
+    def _dense_step(self, images: Tensor, labels: Tensor, weight: float) -> Tensor:
+        return train_step(self.fabric, self.model, self.optimizer, images, labels, weight=weight)
+
     def _count_skipped_step(self, done: int) -> None:
         """Let the pruner count a step that the gradient scaler skipped: its schedule counts epochs of data."""
         if self.pruner is not None and self.pruner.steps < done:
-            with torch.no_grad():
-                self.pruner.after_step()
+            self.pruner.stepped()
 
     def _require_finite(self, losses: Tensor, epoch: int) -> None:
         bad = torch.nonzero(~torch.isfinite(losses))
@@ -157,11 +172,12 @@ class Round:
     def _accuracy(self) -> float:
         """The percentage of test images that are classified correctly, over all processes."""
         self._share_statistics()
+        logits = self.kernels.logits or logits_of(self.module, self.fabric.device)
         batches = self.trainer.dataset.test_batches(
             TEST_BATCH, rank=self.fabric.global_rank, world=self.fabric.world_size
         )
         with self.fabric.autocast():
-            correct = count_correct(self.module, batches, self.fabric.device)
+            correct = count_correct(logits, batches, self.fabric.device)
         total = cast(Tensor, self.fabric.all_reduce(correct, reduce_op="sum"))
         return 100 * int(total) / self.trainer.dataset.info.test
 
@@ -170,6 +186,7 @@ class Round:
         if self.fabric.world_size > 1:
             for statistics in self.module.buffers():
                 torch.distributed.broadcast(statistics, src=0)
+            self.kernels.load()
 
     def _sizes(self) -> dict[str, Any]:
         candidates = weight_count(self.trainer.prunable(self.module))
@@ -232,6 +249,7 @@ class Round:
         self.fabric.strategy.precision.load_state_dict(checkpoint["precision"])
         if self.pruner is not None:
             self.pruner.load_state_dict(checkpoint["pruner"])
+        self.kernels.load_state_dict(checkpoint.get("kernels"), self._done())
 
     def _save(self) -> None:
         self._require_in_place()
@@ -242,6 +260,7 @@ class Round:
             "optimizer": self.raw_optimizer.state_dict(),
             "precision": self.fabric.strategy.precision.state_dict(),
             "pruner": None if self.pruner is None else self.pruner.state_dict(),
+            "kernels": self.kernels.state_dict(),
         }
         self.run.save(self.metrics, state)
 
@@ -252,6 +271,11 @@ class Round:
                 f"{self.run.directory} changed during the training: {', '.join(changed or self.written)} removed or "
                 "written by another process. Remove that directory, and run the same command again."
             )
+
+    def _done(self) -> int:
+        """The steps of the round that are behind it."""
+        per_epoch = self.trainer.steps_per_epoch
+        return max((self.steps.start // per_epoch + len(self.metrics)) * per_epoch - self.steps.start, 0)
 
     def _seconds(self) -> float:
         """The time of all epochs so far, also of those before a resume."""
@@ -270,6 +294,8 @@ class Round:
             "seed": self.trainer.seed,
             "epochs": len(self.metrics),
             "steps": len(self.steps),
+            "kernels": "sparse" if self.kernels.sparse_steps else "dense",
+            "sparse_steps": self.kernels.sparse_steps,
             **{key: last[key] for key in ("accuracy", "nonzeros", "sparsity", "total_sparsity")},
             "seconds": self._seconds(),
         }

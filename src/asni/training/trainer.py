@@ -15,6 +15,7 @@ from asni.pruning.layers import prunable
 from asni.pruning.masks import weight_count, weights_to_keep
 from asni.recipes.own_code import is_code
 from asni.runs.run import Experiment, Run
+from asni.training.kernels import Accelerate, Choice
 from asni.training.optimizers import make_optimizer
 from asni.training.processes import fail_together
 from asni.training.progress import Progress
@@ -24,9 +25,22 @@ from asni.training.round import MakePruner, Round
 class Trainer:
     """Trains one seed of one recipe; all its rounds share the initial values and the order of the data."""
 
-    def __init__(self, experiment: Experiment, fabric: Fabric, progress: Progress, *, wait: bool = False):
-        """If another process is training the same round, `wait` for it instead of raising an error."""
+    def __init__(
+        self,
+        experiment: Experiment,
+        fabric: Fabric,
+        progress: Progress,
+        *,
+        wait: bool = False,
+        accelerate: Accelerate | None = None,
+        kernels: Choice = "auto",
+    ):
+        """If another process is training the same round, `wait` for it instead of raising an error.
+
+        `accelerate` makes sparse kernels for networks with fixed masks, and `kernels` says whether to use them.
+        """
         self.experiment, self.recipe, self.seed = experiment, experiment.recipe, experiment.seed
+        self.accelerate, self.kernels = accelerate, kernels
         self.fabric, self.progress, self.wait = fabric, progress, wait
         training = self.recipe.training
         if training.threads is not None:
