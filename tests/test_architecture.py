@@ -68,6 +68,7 @@ PUBLIC = (
     "pack",
     "prunable",
     "schedules",
+    "sparse_training",
     "summary",
 )
 
