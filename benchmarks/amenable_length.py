@@ -54,10 +54,14 @@ def trained(arguments: Sequence[str], runs: Path) -> Row:
     return {name: result[name] for name in KEPT}
 
 
+def found(rows: Rows, recipe: str, what: str | float) -> list[Mapping[str, Any]]:
+    """The trainings of all seeds that are there."""
+    keys = [key(recipe, seed, what) for seed in SEEDS]
+    return [rows[each] for each in keys if each in rows]
+
+
 def accuracies(rows: Rows, recipe: str, what: str | float) -> list[float]:
-    """Of all seeds that are trained."""
-    found = [rows.get(key(recipe, seed, what)) for seed in SEEDS]
-    return [row["accuracy"] for row in found if row is not None]
+    return [row["accuracy"] for row in found(rows, recipe, what)]
 
 
 def draw(rows: Rows) -> style.Figure:
@@ -68,14 +72,14 @@ def draw(rows: Rows) -> style.Figure:
         looks = dict(zip(("dense", "asni-1", "asni-2"), style.looks(("dense", "asni-1", "asni-2")), strict=True))
         for axes, recipe in zip(panels, RECIPES, strict=True):
             for method in BESIDE:
-                if found := accuracies(rows, recipe, method):
+                if level := accuracies(rows, recipe, method):
                     look = looks[method]
-                    axes.axhline(mean(found), color=look.colour, linestyle=look.dashes, label=style.label(method))
+                    axes.axhline(mean(level), color=look.colour, linestyle=look.dashes, label=style.label(method))
             look = looks["asni-2"]
             known = [length for length in LENGTHS if accuracies(rows, recipe, length)]
             for length in known:
-                found = accuracies(rows, recipe, length)
-                axes.plot([length] * len(found), found, linestyle="none", marker=".", color=style.GREY, markersize=3)
+                each = accuracies(rows, recipe, length)
+                axes.plot([length] * len(each), each, linestyle="none", marker=".", color=style.GREY, markersize=3)
             means = [mean(accuracies(rows, recipe, length)) for length in known]
             axes.plot(known, means, color=look.colour, marker=look.marker, label=style.label("asni-2"))
             axes.set_xscale("log")

@@ -142,8 +142,9 @@ def second_rounds(rows: Rows) -> str:
             seeds = ", ".join(f"{accuracy:.2f}" for accuracy in each)
             shown = f"ASNI-II, {what:g}" if isinstance(what, float) else {"dense": "dense", "asni-1": "ASNI-I"}[what]
             beside = "-" if full is None or len(full) != len(each) else f"{mean(each) - mean(full):+.2f}"
-            body.append([recipe, shown, f"{mean(each):.2f}", seeds, beside])
-    return table(["recipe", "", "accuracy %", "seeds", "minus ASNI-II in full"], body)
+            epochs = str(amenable_length.found(rows, recipe, what)[0]["epochs"])
+            body.append([recipe, shown, epochs, f"{mean(each):.2f}", seeds, beside])
+    return table(["recipe", "", "epochs", "accuracy %", "seeds", "minus ASNI-II in full"], body)
 
 
 if __name__ == "__main__":

@@ -101,16 +101,16 @@ def test_distances_between_trainings_stand_beside_how_far_they_came(tmp_path: Pa
 
 def test_second_rounds_are_compared_with_the_full_one_of_the_same_seeds(tmp_path: Path) -> None:
     rows = {
-        "digits-fc, seed 0, asni-1": {"accuracy": 96.0},
-        "digits-fc, seed 0, 0.1": {"accuracy": 95.0},
-        "digits-fc, seed 1, 0.1": {"accuracy": 96.0},
-        "digits-fc, seed 0, 1.0": {"accuracy": 96.5},
-        "digits-fc, seed 1, 1.0": {"accuracy": 96.75},
+        "digits-fc, seed 0, asni-1": {"accuracy": 96.0, "epochs": 30},
+        "digits-fc, seed 0, 0.1": {"accuracy": 95.0, "epochs": 3},
+        "digits-fc, seed 1, 0.1": {"accuracy": 96.0, "epochs": 3},
+        "digits-fc, seed 0, 1.0": {"accuracy": 96.5, "epochs": 30},
+        "digits-fc, seed 1, 1.0": {"accuracy": 96.75, "epochs": 30},
     }
     assert made(tmp_path, "amenable-length", rows)["lengths"].splitlines()[2:] == [
-        "| digits-fc | ASNI-I | 96.00 | 96.00 | - |",
-        "| digits-fc | ASNI-II, 0.1 | 95.50 | 95.00, 96.00 | -1.12 |",
-        "| digits-fc | ASNI-II, 1 | 96.62 | 96.50, 96.75 | +0.00 |",
+        "| digits-fc | ASNI-I | 30 | 96.00 | 96.00 | - |",
+        "| digits-fc | ASNI-II, 0.1 | 3 | 95.50 | 95.00, 96.00 | -1.12 |",
+        "| digits-fc | ASNI-II, 1 | 30 | 96.62 | 96.50, 96.75 | +0.00 |",
     ]
 
 
