@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -132,6 +133,16 @@ def with_closure(model: nn.Module, optimizer: Optimizer) -> None:
         optimizer.step(closure)  # type: ignore[arg-type]
 
 
+def scaled(model: nn.Module, optimizer: Optimizer) -> None:
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for number, (images, labels) in enumerate(batches(10)):
+        optimizer.zero_grad()
+        loss = cross_entropy(model(images), labels)
+        scaler.scale(loss * math.inf if number == 4 else loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
 def with_a_hook_on_gradients(model: nn.Module, optimizer: Optimizer) -> None:
     def halve(*_: Any) -> None:
         for parameter in model.parameters():
@@ -231,7 +242,7 @@ def masking_anew(model: nn.Module, optimizer: Optimizer) -> None:
 
 
 LOOPS = (
-    accumulating, clipping, scheduled, ragged, with_closure, with_a_hook_on_gradients, two_backward_passes,
+    accumulating, clipping, scheduled, ragged, with_closure, scaled, with_a_hook_on_gradients, two_backward_passes,
     a_pass_between_two_backward_passes, two_forward_passes, penalised, freezing, loading, adding_noise, masking_anew,
 )  # fmt: skip
 
@@ -248,10 +259,49 @@ def test_every_loop_ends_with_the_same_weights(make: Callable[[], nn.Module], lo
 
 
 def test_weights_in_channels_last_stay_so() -> None:
+    def loop(model: nn.Module, optimizer: Optimizer) -> None:
+        for images, labels in batches(10):
+            step(model, optimizer, images.contiguous(memory_format=torch.channels_last), labels)
+
     model = sparse(convolutions).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    found = both(model, OPTIMIZERS["adam"])
+    found = both(model, OPTIMIZERS["adam"], loop)
     require_same(found)
     assert found[-1].sparse_passes == 9
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_gradient_scaler_works_with_fused_optimisers_and_others(fused: bool) -> None:
+    found = both(sparse(convolutions), lambda p: Adam(p, lr=0.003, fused=fused), scaled)
+    require_same(found)
+    assert found[-1].sparse_passes >= 8
+
+
+def test_several_threads_train_the_same() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        found = both(sparse(residual), OPTIMIZERS["adam"])
+    finally:
+        torch.set_num_threads(before)
+    require_same(found)
+    assert found[-1].sparse_passes == 9
+
+
+def test_the_optimiser_may_also_train_what_is_not_in_the_model() -> None:
+    ends = []
+    for is_sparse in (False, True):
+        model, scale = sparse(dense_layers), nn.Parameter(torch.ones(()))
+        optimizer = SGD([*model.parameters(), scale], lr=0.1, momentum=0.9)
+        hold = Hold(model, optimizer)
+        with sparse_training(model, optimizer) if is_sparse else nullcontext():
+            for images, labels in batches(6):
+                optimizer.zero_grad()
+                cross_entropy(model(images) * scale, labels).backward()
+                optimizer.step()
+        hold.detach()
+        ends.append([*model.parameters(), scale])
+    require_close(ends[1], ends[0], DRIFT)
+    assert ends[1][-1].item() != 1
 
 
 def test_drop_out_leaves_out_the_same_values_in_a_second_backward_pass() -> None:

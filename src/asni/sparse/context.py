@@ -58,7 +58,7 @@ class SparseTraining:
         self._preparing = Preparing(self.model, self.optimizer)
         self._hold: Hold | None = None
         self._is_preparing = False
-        self._why, self._told = "", set[str]()
+        self._why, self._told = "no pass was one of a training in float32 on the CPU", set[str]()
 
     def __repr__(self) -> str:
         return f"SparseTraining({self.sparse_passes:,} passes by sparse kernels, {self.dense_passes:,} by torch)"
@@ -71,7 +71,7 @@ class SparseTraining:
         vars(self.model)[_CALL] = _Call(self)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         # Unless the model was compiled inside the block.
         if isinstance(vars(self.model)[_CALL], _Call):
             del vars(self.model)[_CALL]
@@ -79,7 +79,7 @@ class SparseTraining:
         self._steps.remove()
         if self._hold is not None:
             self._hold.detach()
-        if self._why and not self.sparse_passes:
+        if error is None and not self.sparse_passes and not self._told:
             self._tell(self._why)
         self._preparing.close()
 
@@ -126,7 +126,6 @@ class SparseTraining:
         return [self._hold]
 
     def _tell(self, why: str) -> None:
-        self._why = ""
         if why not in self._told:
             self._told.add(why)
             say(f"sparse_training runs dense kernels: {why.rstrip('.')}.")

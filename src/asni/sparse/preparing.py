@@ -83,7 +83,7 @@ class Preparing:
         """Find the steps of the model anew if it is not as it was, or if its images have another shape."""
         form_of_model = form_of(self.model)
         if form_of_model is None:
-            raise NotNowError("other tensors stand in for the parameters of the model")
+            raise NotNowError("the model has other tensors than plain parameters and buffers")
         form = (form_of_model, images.shape[1:])
         last, self._last_form = self._last_form, form
         if form == self._form:

@@ -50,16 +50,17 @@ def hooked(model: nn.Module) -> str | None:
 def form_of(model: nn.Module) -> tuple[Any, ...] | None:
     """What the steps of a model follow from, as far as it changes: its modules, their settings, and their memory.
 
-    None while other tensors stand in for its parameters, as in `torch.func.functional_call`.
+    None while it has tensors of other kinds, as in `torch.func.functional_call` or when it is sharded.
     """
     found: list[Any] = []
     for module in model.modules():
         found += [id(module), _has_hooks(module), *(getattr(module, name, None) for name in _SETTINGS)]
-        for tensor in (*module._parameters.values(), *module._buffers.values()):
-            if tensor is not None:
-                found += [id(tensor), tensor.data_ptr(), tensor.requires_grad]
-        if any(each is not None and not isinstance(each, nn.Parameter) for each in module._parameters.values()):
-            return None
+        for kind, tensors in ((nn.Parameter, module._parameters), (Tensor, module._buffers)):
+            for tensor in tensors.values():
+                if tensor is not None and type(tensor) is not kind:
+                    return None
+                if tensor is not None:
+                    found += [id(tensor), tensor.data_ptr(), tensor.requires_grad]
     return tuple(found)
 
 
