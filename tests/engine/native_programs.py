@@ -125,8 +125,15 @@ class Apart:
 
 def apart_in_memory(draft: Draft, steps: Steps, room: int, threads: int) -> Apart:
     """A program whose values lie apart, in memory that is full of NaN."""
+    with values_apart(-(-draft.margin // 16) * 16) as spans:
+        memory = Memory(Program(draft, steps), room, threads)
+    return full_of_nan(memory, spans)
+
+
+@contextmanager
+def values_apart(margin: int = 0) -> Iterator[list[tuple[Lifetime, int]]]:
+    """The values of a program that is made meanwhile lie apart; yields them and where they begin."""
     spans: list[tuple[Lifetime, int]] = []
-    margin = -(-draft.margin // 16) * 16
 
     def place(lifetimes: Sequence[Lifetime]) -> tuple[dict[str, int], int]:
         end = GAP
@@ -136,8 +143,12 @@ def apart_in_memory(draft: Draft, steps: Steps, room: int, threads: int) -> Apar
         return {value.name: begin - margin for value, begin in spans}, end
 
     with patch.object(program, "place", place):
-        memory = Memory(Program(draft, steps), room, threads)
-    arena = memory._arena.reshape(room, -1)
+        yield spans
+
+
+def full_of_nan(memory: Memory, spans: Sequence[tuple[Lifetime, int]]) -> Apart:
+    """Fill memory whose values lie apart; halos, and so all maps that have one, are zeros."""
+    arena = memory._arena.reshape(memory.groups, -1)
     is_gap = np.ones(arena.shape[1], bool)
     arena[:] = memory._scratch[:] = np.nan
     for value, begin in spans:

@@ -55,8 +55,10 @@ def plan_of_convolution(
     forward = forward_choice(Site(x, y, window, density, "lanes", groups), machine)
     inputs = weights = None
     if forward.kernel == "winograd" and density >= WINOGRAD_BACKWARD_FROM * _waste(x.shape[2:]):
-        weights = Choice("winograd", (), GRADIENT_TILES)
         inputs = _gradient_by_winograd(window, x, y, density, machine, groups) if needs_inputs else None
+        # Otherwise both gradients come from one walk through the nonzeros.
+        if inputs is not None or not needs_inputs:
+            weights = Choice("winograd", (), GRADIENT_TILES)
     rows, columns = (-(-size // step) for size, step in zip(x.shape[2:], window.stride, strict=True))
     tile = _tile(rows, columns, groups)
     blocks = _blocks(window, y, density, tile, machine)
@@ -88,7 +90,8 @@ def _chunk(nonzeros_each: float, x: Layout, machine: Machine) -> int:
 def _gradient_by_winograd(
     window: Window, x: Layout, y: Layout, density: float, machine: Machine, groups: int
 ) -> Choice | None:
-    turned = Window(window.kernel, (1, 1), (1, 1), 2 - window.top, 2 - window.left, 1, True)
+    # Which padding the turned kernels have makes no difference to the choice: vectors of items take any.
+    turned = Window(window.kernel, (1, 1), (1, 1), 1, 1, 1, True)
     choice = forward_choice(Site(y, x, turned, density, "lanes", groups), machine)
     return choice if choice.kernel == "winograd" else None
 

@@ -44,9 +44,12 @@ class Values:
         """The shape of a value as it is read, which may be flattened."""
         return self.steps.shapes[name]
 
-    def is_flattened(self, name: str) -> bool:
-        """Whether a value is a map that is read as a vector."""
-        return self.shape(name) != self.shape(self.maps[name])
+    def require_maps(self) -> None:
+        """Refuse convolutions and pools of what was flattened: in memory it is still the map."""
+        for step in self.steps.steps:
+            (read, *_) = step.inputs
+            if step.kind in ("conv", "pool") and self.shape(read) != self.shape(self.maps[read]):
+                raise UnsupportedError(f"{step.name}: a {step.kind} of a flattened map, which the kernels do not have")
 
 
 def gradient(name: str) -> str:
@@ -84,17 +87,29 @@ class Drafter:
 
     def loss(self) -> None:
         """The cross entropy and its gradient."""
-        output = self.values.maps[self.steps.output]
+        output, shape = self.values.maps[self.steps.output], self.values.shape(self.steps.output)
         self.draft.call(
             "cross_entropy", -1, gradient(output), (output,),
-            **self._map("x", output), **self._map("dx", gradient(output)),
-            classes=self.draft.layouts[output].shape[1], labels=LABELS, output=LOSS, scale=self.scale,
+            **self._map("x", output, shape), **self._map("dx", gradient(output), shape),
+            classes=shape[1], labels=LABELS, output=LOSS, scale=self.scale,
         )  # fmt: skip
 
     def backward(self) -> None:
         """From the gradient of the logits to those of all parameters."""
+        self._end_with_relu()
         for number, step in reversed([*enumerate(self.steps.steps)]):
             _BACKWARD[step.kind](self, number, step)
+
+    def _end_with_relu(self) -> None:
+        """Keep the gradient of the logits where they are above zero, if they come out of a ReLU."""
+        output = self.values.maps[self.steps.output]
+        if self.values.relu[output]:
+            shape, dy = self.values.shape(output), gradient(output)
+            da = {**self._map("da", dy), "da_accumulate": 0, **self._map("da_mask", output)}
+            self.draft.call(
+                "add_backward", -1, dy, (output,),
+                **self._map("dy", dy), **da, **self._map("db", None), **self._size(shape),
+            )  # fmt: skip
 
     # Operands
 
@@ -106,7 +121,7 @@ class Drafter:
         if shape is not None and shape != layout.shape:
             if not layout.is_contiguous:
                 raise UnsupportedError(f"{name} is padded by one layer and flattened by another")
-            layout = layout_of(shape, "lanes", self.draft.machine)  # type: ignore[arg-type]
+            layout = layout_of(shape, "lanes", self.draft.machine)
         return {role: self.draft.place(name), f"{role}_channel": layout.channel, f"{role}_row": layout.row}
 
     def _size(self, shape: tuple[int, ...]) -> dict[str, int]:
@@ -193,10 +208,11 @@ class Drafter:
 
     def add_backward(self, number: int, step: Step) -> None:
         shape, dy = self.values.shape(step.output), gradient(step.output)
-        da, first = self._target("da", step.inputs[0], shape)
-        db, second = self._target("db", step.inputs[1] if len(step.inputs) > 1 else None, shape)
-        if not first and not second:
+        names = [name for name in step.inputs if self.values.maps[name] != self.steps.input]
+        if not names:
             return
+        da, first = self._target("da", names[0], shape)
+        db, second = self._target("db", names[1] if len(names) > 1 else None, shape)
         self.draft.call(
             "add_backward", number, dy, (*first, *second),
             **self._map("dy", dy, shape), **da, **db, **self._size(shape),

@@ -77,6 +77,9 @@ class TrainedLayer(Layer):
         )  # fmt: skip
         return to
 
+    def _reads(self, *more: str) -> tuple[str, ...]:
+        return (*super()._reads(*more), *((self.gate,) if self.gate else ()))
+
     def positions(self, item: int, vector: int) -> dict[str, Any]:
         fields = super().positions(item, vector)
         if self.gate is None:

@@ -17,6 +17,8 @@ from asni.engine.program.layouts import NO_HALO, Halo, Machine
 from asni.engine.program.program import Memory, Program
 from asni.engine.program.types import Operation
 from asni.engine.steps import Steps as EngineSteps
+from asni.errors import UsageError
+from asni.sparse.batches import checked_images, checked_labels, require_running_statistics, require_size
 from asni.sparse.choices import plan_of_convolution, plan_of_linear
 from asni.sparse.drafting import Drafter, Values, gradient, layouts_of
 from asni.sparse.layers import Site
@@ -40,12 +42,15 @@ class Network:
         if library() is None:
             raise UnsupportedError(choice().why)
         self.steps, self.items, self.threads = steps, items, threads
+        self._then: Any = None
+        self._train_and_then: Any
         self.machine = Machine(choice().lanes)
         self.groups = -(-items // self.machine.lanes)
         self._parameters = _checked(steps, model)
         self._buffers = {name: buffer for name, buffer in model.named_buffers() if buffer.dtype == torch.float32}
         self._counters = _counters(steps, model)
         self._values = Values(steps)
+        self._values.require_maps()
         self._draft = Draft("lanes", self.machine)
         layouts_of(self._values, self._draft, _halos(self._values), _gradient_halos(self._values, self._parameters))
         self.sites = {
@@ -80,14 +85,26 @@ class Network:
         self.vector.store()
 
     def forward(self, images: Array, *, training: bool) -> Array:
-        """The logits of a batch."""
+        """The logits of a batch; in evaluation mode, of any number of images."""
+        images = checked_images(images, self.steps.shapes[self.steps.input])
+        if training:
+            require_size(self.steps, len(images), self.items)
+        elif len(images) > self.items:
+            require_running_statistics(self.steps)
         self._set_mode(training)
+        self._forwarded = len(images)
         logits = np.empty((len(images), self._classes), np.float32)
-        self._memory.run_some(self._forward, (images,), (logits,), len(images))
+        is_finite = self._memory.run_some(self._forward, (images,), (logits,), len(images))
+        if training and not is_finite:
+            # Pruned weights have passed over it; zeros would not have.
+            logits.fill(np.nan)
         return logits
 
     def backward(self, gradient: Array) -> None:
         """Fill the gradients of all numbers, given that of the logits of the last forward pass in training mode."""
+        gradient = np.ascontiguousarray(gradient, np.float32)
+        if gradient.shape != (self._forwarded, self._classes):
+            raise UsageError(f"a gradient of shape {gradient.shape} for logits of {(self._forwarded, self._classes)}.")
         self._memory.run_some(self._backward, (self._nothing, self._nothing, gradient), (), len(gradient))
 
     def repeat(self, images: Array) -> None:
@@ -108,6 +125,9 @@ class Network:
 
         `then` are operations for the same call, such as the step of an optimiser.
         """
+        images = checked_images(images, self.steps.shapes[self.steps.input])
+        require_size(self.steps, len(images), self.items)
+        labels = checked_labels(labels, len(images), self._classes)
         self._set_mode(True)
         self._drafter.scale[0] = scale
         if then is not self._then:
@@ -165,9 +185,8 @@ class Network:
         forward, leave, enter, loss, backward = (program.operations[begin:end] for begin, end in pairwise(ends))
         self._forward, self._backward = _listed(forward, leave), _listed(enter, backward)
         self._train = self._train_and_then = _listed(forward, loss, backward)
-        self._then: Any = None
         self._set_parameters_of_modes(program)
-        self._is_training = True
+        self._is_training, self._forwarded = True, 0
         self._memory = self._room_for(program)
         self._classes = self.steps.shapes[self.steps.output][1]
         self._loss, self._nothing = np.zeros(1, np.float32), np.zeros(1, np.float32)
@@ -206,7 +225,8 @@ class Network:
             return
         self._is_training = training
         for norm in self._norms:
-            norm.training = int(training)
+            # Without running statistics, those of the batch are all that there is.
+            norm.training = int(training or not norm.running_mean)
         for drop_out, probability in self._drop_outs:
             drop_out.probability = probability if training else 0.0
 

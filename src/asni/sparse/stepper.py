@@ -6,9 +6,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from asni.sparse.batches import require_running_statistics
 from asni.sparse.network import Network
 from asni.sparse.optimizers import Nonzeros
 from asni.sparse.prediction import predicted_gain
+from asni.sparse.steps import Steps
 from asni.sparse.tracing import traced
 
 
@@ -29,7 +31,8 @@ class Stepper:
         previous: "Stepper | None" = None,
     ) -> None:
         """`previous` was made for the same model and other masks."""
-        self.steps = traced(model, torch.zeros(2, *shape)) if previous is None else previous.steps
+        self.steps: Steps = traced(model, torch.zeros(2, *shape)) if previous is None else previous.steps
+        require_running_statistics(self.steps)
         self.world = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
         self.network = Network(self.steps, model, masks, items=batch_size, threads=torch.get_num_threads())
         self.optimizer = Nonzeros(self.network, optimizer)
