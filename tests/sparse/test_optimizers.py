@@ -74,12 +74,13 @@ def torch_step(model: nn.Module, optimizer: Optimizer, masks: Masks, step: int) 
 
 
 def our_step(network: Standin, optimizer: Nonzeros, model: nn.Module, masks: Masks, step: int) -> None:
-    """Half of the gradient is in the row of each of two threads."""
+    """Each thread has the same part of the gradient in its row."""
     vector = network.vector
+    rows = len(vector.gradient)
     for name, gradient in gradients_of(model, masks, step).items():
         where, laid = vector.slices[name], torch.empty_like(vector.parameters[name]).copy_(gradient)
         memory = laid.as_strided((laid.numel(),), (1,)).detach().numpy()
-        vector.gradient[:, where.start : where.stop] = (memory if where.index is None else memory[where.index]) / 2
+        vector.gradient[:, where.start : where.stop] = (memory if where.index is None else memory[where.index]) / rows
     optimizer.step()
 
 
