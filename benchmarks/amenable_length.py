@@ -24,7 +24,7 @@ RECIPES = ("digits-fc", "mnist-fc")
 SEEDS = (0, 1, 2)
 LENGTHS = (0.02, 0.04, 0.06, 0.1, 0.2, 0.4, 1.0)
 BESIDE = ("dense", "asni-1")
-KEPT = ("seed", "accuracy", "epochs", "steps", "nonzeros")
+KEPT = ("seed", "accuracy", "epochs", "steps", "sparse_steps", "nonzeros")
 
 Row = dict[str, Any]
 Rows = Mapping[str, Mapping[str, Any]]

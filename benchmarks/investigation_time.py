@@ -29,7 +29,7 @@ from asni.recipes import Recipe
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "sparse-training" / "investigation.json"
-STEPS = {"mnist-fc": None, "cifar10-conv2": 100, "cifar10-conv6": 60}
+STEPS = {"mnist-fc": None, "cifar10-conv2": 60, "cifar10-conv6": 60}
 """Of an epoch; None: those of the recipe. Below 50 steps between two prunings, sparse kernels are not made."""
 QUICK_STEPS = 2
 KERNELS = ("auto", "dense")
@@ -79,7 +79,10 @@ def _investigated(source: str, steps: int | None, kernels: str, out: Path) -> di
         env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, check=True,
     )  # fmt: skip
     rows = {row["variant"]: row for row in json.loads(done.stdout)}
-    return {variant: {key: rows[variant][key] for key in ("seconds", "accuracy", "steps")} for variant in VARIANTS}
+    return {
+        variant: {key: rows[variant][key] for key in ("seconds", "accuracy", "steps", "sparse_steps")}
+        for variant in VARIANTS
+    }
 
 
 def _with_fewer_tests(recipe: Recipe, share: float, folder: Path) -> Path:
