@@ -1,8 +1,8 @@
 """How long ASNI-II's second round must be: `python -m benchmarks.amenable_length [--runs DIR]`.
 
 Accuracy after the last epoch, over the fraction of the epochs that the second round takes, for several seeds, beside
-ASNI-I and the dense network. `results/sparse-training/amenable-length.json` has every training; one that is there, or
-that is finished below DIR, is not repeated.
+ASNI-I and the dense network. `results/sparse-training/amenable-length.json` is written when all are trained; trainings
+that are finished below DIR are not repeated.
 """
 
 import argparse
@@ -95,13 +95,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.amenable_length", description=__doc__)
     parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="where the trainings are kept")
     arguments = parser.parse_args()
-    rows: dict[str, Row] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    rows: dict[str, Row] = {}
     for name, words in questions(RECIPES, SEEDS):
-        if name not in rows:
-            print(f"{name} ...", file=sys.stderr, flush=True)
-            rows[name] = trained(words, arguments.runs)
-            RESULTS.parent.mkdir(parents=True, exist_ok=True)
-            write_text(RESULTS, json.dumps(rows, indent=1) + "\n")
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        rows[name] = trained(words, arguments.runs)
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    write_text(RESULTS, json.dumps(rows, indent=1) + "\n")
     figures.save(draw(rows), FIGURE)
 
 
