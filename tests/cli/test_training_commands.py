@@ -25,6 +25,21 @@ def test_an_investigation_trains_four_variants_and_a_second_call_none(command: C
     assert "already done" in again.err
 
 
+def test_an_investigation_shows_the_epochs_of_each_training(command: Command, tmp_path: Path) -> None:
+    asked = ("digits-fc", "--epochs", "4", "--steps-per-epoch", "3", "--out", str(tmp_path))
+    table = command("investigate", *asked, "--amenable-epochs", "0.5").out.splitlines()
+    assert [line.split()[:2] for line in table[:5]] == [
+        ["variant", "epochs"],
+        ["dense", "4"],
+        ["asni-1", "4"],
+        ["asni-2", "2"],
+        ["original", "4"],
+    ]
+    assert command("investigate", *asked).out.split()[:2] == ["variant", "accuracy"]
+    trained = command("train", *asked, "--method", "asni-2", "--amenable-epochs", "0.5")
+    assert trained.out.splitlines()[1].split()[:2] == ["asni-2", "2"]
+
+
 def test_the_answer_to_finished_work_does_not_wait_for_torch(command: Command, tmp_path: Path) -> None:
     arguments = ["investigate", "digits-fc", "--epochs", "1", "--out", str(tmp_path)]
     command(*arguments)

@@ -17,6 +17,7 @@ from asni.recipes import load
         ("digits-fc", {"lottery_rounds": 3}, ["lottery-layerwise"]),
         ("digits-fc", {"lottery_rewind": 3}, ["magnitude-rewind"]),
         ("digits-fc", {"sparsity": 0.5, "lr": 0.1}, ["dense"]),
+        ("digits-fc", {"amenable_epochs": 0.5}, ["dense", "asni-2"]),
     ],
 )
 def test_a_setting_that_changes_something(recipe: str, change: dict[str, float], methods: list[str]) -> None:
@@ -30,6 +31,7 @@ def test_a_setting_that_changes_something(recipe: str, change: dict[str, float],
         ("mnist-fc", {"gamma": 4.0}, ["dense"]),
         ("digits-fc", {"lottery_rounds": 3}, ["magnitude-rewind"]),
         ("digits-fc", {"lottery_rewind": 3}, ["lottery"]),
+        ("digits-fc", {"amenable_epochs": 0.5}, ["asni-1", "control-signs"]),
     ],
 )
 def test_a_setting_that_changes_nothing(recipe: str, change: dict[str, float], methods: list[str]) -> None:

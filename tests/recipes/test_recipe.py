@@ -127,6 +127,8 @@ def test_a_variant_is_called_after_what_it_changes() -> None:
         ({"lottery_rate": 1e-17}, r"lottery_rate = 1e-17: .* 0\.001\b"),
         ({"lottery_rounds": 0}, r"lottery_rounds = 0: .* 1\b"),
         ({"lottery_rewind": 0}, r"lottery_rewind = 0: .* 1\b"),
+        ({"amenable_epochs": 0.0}, r"amenable_epochs = 0\.0: .* 0\b"),
+        ({"amenable_epochs": 1.5}, r"amenable_epochs = 1\.5: .* 1\b"),
     ],
 )
 def test_a_change_out_of_range_is_refused_by_name(change: dict[str, Any], message: str) -> None:
@@ -211,3 +213,21 @@ def test_a_variant_whose_directory_no_file_system_could_make_is_refused() -> Non
     with pytest.raises(UsageError, match=r"overrides: .* 3\d\d bytes, more than the 255"):
         long.override(**changes, lottery_rate=third, steps_per_epoch=1000, score="lamp")
     assert 200 < len(long.override(**changes).variant_name.encode()) <= 255
+
+
+@pytest.mark.parametrize(("fraction", "epochs"), [(0.2, 18), (0.001, 1), (0.999, 90), (0.5, 45)])
+def test_the_second_round_of_asni_2_alone_may_be_shorter_with_the_same_curve(fraction: float, epochs: int) -> None:
+    recipe = load("imagenet-resnet50-80")
+    variant = recipe.override(amenable_epochs=fraction)
+    assert variant.variant_name == f"imagenet-resnet50-80--amenable-epochs-{fraction}"
+    assert variant.training_of("asni-2") == recipe.override(epochs=epochs).training
+    for stage in ("dense", "asni-1", "original", "control-signs"):
+        assert variant.training_of(stage) == recipe.training
+    assert variant.in_full_length == recipe
+
+
+def test_a_second_round_of_full_length_is_no_variant() -> None:
+    recipe = load("mnist-fc")
+    assert recipe.override(amenable_epochs=1.0) == recipe
+    assert recipe.override(amenable_epochs=0.2).override(amenable_epochs=1.0) == recipe
+    assert recipe.training_of("asni-2") == recipe.training

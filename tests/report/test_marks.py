@@ -38,6 +38,11 @@ def test_fewer_epochs_or_steps_than_those_of_the_recipe_are_shortened(tmp_path: 
     assert marks_of(tmp_path, asked=WHOLE.override(**changes)) == ["shortened"]
 
 
+@pytest.mark.parametrize(("stage", "expected"), [("asni-1", []), ("original", []), ("asni-2", ["shortened"])])
+def test_a_shorter_second_round_is_shortened_alone(tmp_path: Path, stage: str, expected: list[str]) -> None:
+    assert marks_of(tmp_path, asked=WHOLE.override(amenable_epochs=0.2), stage=stage) == expected
+
+
 @pytest.mark.parametrize(("asked", "expected"), [(own(), []), (own(epochs=10), ["shortened"]), (own(epochs=80), [])])
 def test_a_recipe_of_ones_own_is_compared_with_the_epochs_it_had(
     tmp_path: Path, asked: Recipe, expected: list[str]

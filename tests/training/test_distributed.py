@@ -19,7 +19,7 @@ from asni.files import read_tensors
 from asni.methods import METHODS
 from asni.runs.reading import json_object
 
-DENSE, SPARSE = Path("small/seed-0/dense"), Path("small/seed-0/asni-1")
+DENSE, SPARSE, RANDOM = (Path("small/seed-0", stage) for stage in ("dense", "asni-1", "random"))
 SOURCES = str(Path(asni.__file__).parents[1])
 TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
 
@@ -56,6 +56,26 @@ class Mortal(nn.Sequential):
 
 def mortal(shape, classes):
     return Mortal(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Dropout(), nn.Linear(288, classes))
+"""
+
+
+# As above, where sparse kernels take the steps: they do not call the network.
+MORTAL_STEPS = """
+import os, signal
+from asni.cli import main
+from asni.sparse.stepper import Stepper
+
+step, steps = Stepper.step, 0
+
+def mortal(self, images, labels, *, weight):
+    global steps
+    steps += 1
+    if os.environ.get("LOCAL_RANK") == "1" and steps == int(os.environ.get("DIE_AT", "-1")):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return step(self, images, labels, weight=weight)
+
+Stepper.step = mortal
+main()
 """
 
 
@@ -168,6 +188,44 @@ def test_a_killed_process_ends_the_training_and_the_same_command_resumes_it_bit_
     assert json_object(tmp_path / "killed" / SPARSE / "result.json")["nonzeros"] == 34 + 295, (
         "all but the weights, and a tenth of these"
     )
+
+
+@pytest.mark.parametrize(
+    "batch_size",
+    [
+        pytest.param(83, id="unequal shares"),
+        pytest.param(1499, id="an empty share: the last batch is one image"),
+    ],
+)
+def test_two_processes_train_as_one_does_on_sparse_kernels(tmp_path: Path, batch_size: int) -> None:
+    write_recipe(tmp_path, batch_size=batch_size, epochs=4)
+    train = ("train", "small.toml", "--method", "random", "--kernels", "sparse", "--device", "cpu", "--json", "--out")
+    for name, more in {"one": (), "two": ("--devices", "2")}.items():
+        status, _, messages = run_asni(tmp_path, *train, name, *more)
+        assert status == 0, messages
+        assert messages.count("sparse kernels") == 1
+    results = [json_object(tmp_path / name / RANDOM / "result.json") for name in ("one", "two")]
+    assert results[0]["sparse_steps"] == results[1]["sparse_steps"] == 4 * -(-1500 // batch_size) - 3
+    one, two = (read_tensors(tmp_path / name / RANDOM / "weights.safetensors") for name in ("one", "two"))
+    torch.testing.assert_close(two, one, rtol=1e-3, atol=1e-5)
+
+
+def test_sparse_kernels_in_a_killed_process_resume_bit_for_bit(tmp_path: Path) -> None:
+    (tmp_path / "mortality.py").write_text(MORTAL)
+    (tmp_path / "mortal_asni.py").write_text(MORTAL_STEPS)
+    write_recipe(tmp_path, network="mortality:mortal", epochs=4, more='steps_per_epoch = 5\naugment = "crop-flip"')
+    asked = ("small.toml", "--method", "random", "--kernels", "sparse", "--device", "cpu", "--devices", "2")
+    train = ("mortal_asni", "train", *asked, "--out")
+    status, _, messages = run_python(tmp_path, *train, "unhurt")
+    assert status == 0, messages
+    status, _, messages = run_python(tmp_path, *train, "killed", DIE_AT="10")
+    assert status == 1
+    assert re.search(r"process .* lost", messages)
+    status, _, messages = run_python(tmp_path, *train, "killed")
+    assert status == 0, messages
+    assert "step 10 of 20" in messages
+    for file in ("weights.safetensors", "mask.safetensors"):
+        assert (tmp_path / "killed" / RANDOM / file).read_bytes() == (tmp_path / "unhurt" / RANDOM / file).read_bytes()
 
 
 def test_what_stops_process_0_stops_all_with_one_message(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from tests.training.training_setup import experiment, trainer
 # Every file is synced before it is renamed, so the n-th sync is a moment in the middle of a write.
 DRIVER = """
 import os, signal, sys
-import asni.training.round
+import asni.sparse.stepper, asni.training.round
 function, moment, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
-module = {"train_step": asni.training.round, "fsync": os}[function]
+module = {"train_step": asni.training.round, "fsync": os, "step": asni.sparse.stepper.Stepper}[function]
 original, calls = getattr(module, function), 0
 def deadly(*arguments, **options):
     global calls
@@ -26,14 +26,14 @@ def deadly(*arguments, **options):
         os.kill(os.getpid(), getattr(signal, moment))
     return original(*arguments, **options)
 setattr(module, function, deadly)
-sys.argv = ["asni", "train", "digits-fc", "--epochs", "4", "--out", sys.argv[4]]
+sys.argv = ["asni", "train", "digits-fc", "--epochs", "4", "--out", *sys.argv[4:]]
 from asni.cli import main
 main()
 """
 
 
-def train(root: Path, function: str, moment: str, number: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", DRIVER, function, moment, str(number), str(root)]
+def train(root: Path, function: str, moment: str, number: int, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", DRIVER, function, moment, str(number), str(root), *more]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -59,9 +59,26 @@ def test_a_run_killed_again_and_again_ends_as_if_nothing_had_happened(tmp_path: 
         assert not (directory / "result.json").exists()
     finished = train(tmp_path, "train_step", "SIGKILL", 10**9)
     assert finished.returncode == 0, finished.stderr
+    assert_same(directory, undisturbed)
+
+
+def assert_same(directory: Path, undisturbed: Path) -> None:
     for name in ("weights.safetensors", "mask.safetensors", "initial.safetensors"):
         after, expected = load_file(directory / name), load_file(undisturbed / name)
         assert all(torch.equal(value, expected[key]) for key, value in after.items())
+
+
+@pytest.mark.parametrize(("method", "kernels", "kills"), [("random", "auto", [2, 40, 10]), ("gmp", "sparse", [20, 10])])
+def test_a_run_on_sparse_kernels_continues_on_them_as_if_nothing_had_happened(
+    tmp_path: Path, method: str, kernels: str, kills: list[int]
+) -> None:
+    asked, never = ("--method", method, "--kernels", kernels), 10**9
+    assert train(tmp_path / "unhurt", "step", "SIGKILL", never, *asked).returncode == 0
+    for number in kills:
+        assert train(tmp_path / "killed", "step", "SIGKILL", number, *asked).returncode == -signal.SIGKILL
+    finished = train(tmp_path / "killed", "step", "SIGKILL", never, *asked)
+    assert finished.returncode == 0, finished.stderr
+    assert_same(experiment(tmp_path / "killed").home / method, experiment(tmp_path / "unhurt").home / method)
 
 
 def test_ctrl_c_on_the_command_line_is_a_message_and_status_130(tmp_path: Path) -> None:

@@ -51,11 +51,11 @@ def new_file() -> Path:
     return next(path for path in names if not path.exists())
 
 
-def mark(recipe: Recipe) -> str:
-    """A word of warning if the recipe was shortened, as in a report; only where torch is loaded anyway."""
+def mark(recipe: Recipe, stage: str) -> str:
+    """A word of warning if a training was shortened, as in a report; only where torch is loaded anyway."""
     from asni.report.marks import SHORTENED, is_shortened
 
-    return f", {SHORTENED}" * is_shortened(recipe)
+    return f", {SHORTENED}" * is_shortened(recipe, stage)
 
 
 def shrunk(sparse: Result, dense: Result | None = None) -> str:

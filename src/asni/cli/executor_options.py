@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from asni.cli.grouping import group_of
-from asni.cli.options import EXECUTION, MOST_JOBS, Device, Devices, between
+from asni.cli.options import EXECUTION, MOST_JOBS, Device, Devices, KernelsName, between
 from asni.errors import UsageError
 from asni.studies.executors import Executor, InProcess
 from asni.studies.parallel import LocalProcesses, Parallel
@@ -30,6 +30,7 @@ class ExecutorOptions:
     ] = None
     device: Device = "auto"
     devices: Devices = 1
+    kernels: KernelsName = "auto"
     executor: Annotated[
         Literal["local", "slurm"],
         typer.Option(metavar="NAME", help="local: on this machine. slurm: on a cluster.", rich_help_panel=EXECUTION),
@@ -64,8 +65,8 @@ class ExecutorOptions:
         if (self.slurm_partition, self.slurm_time, self.slurm_option) != (None, None, None):
             raise UsageError("--slurm-partition, --slurm-time and --slurm-option need --executor slurm.")
         if self.jobs in (None, 1):
-            return InProcess(self.device, self.devices)
-        return Parallel(self.jobs, LocalProcesses(self.device))
+            return InProcess(self.device, self.devices, self.kernels)
+        return Parallel(self.jobs, LocalProcesses(self.device, self.kernels))
 
     def _slurm(self, out: Path) -> Executor:
         try:
@@ -81,6 +82,7 @@ class ExecutorOptions:
             self.slurm_partition,
             self.slurm_time or 1440,
             {key: value for key, _, value in options},
+            self.kernels,
         )
         return Parallel(self.jobs or most_at_once(), launch)
 

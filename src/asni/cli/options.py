@@ -131,6 +131,14 @@ Devices = Annotated[
         rich_help_panel=EXECUTION,
     ),
 ]
+KernelsName = Annotated[
+    Literal["auto", "sparse", "dense"],
+    typer.Option(
+        metavar="NAME",
+        help="What trains pruned networks on a CPU: sparse kernels, dense ones, or auto, the faster.",
+        rich_help_panel=EXECUTION,
+    ),
+]
 PrecisionName = Annotated[
     Literal["fp32", "bf16", "fp16"],
     typer.Option(metavar="NAME", help="fp32, or autocast to bf16 or fp16.", rich_help_panel=EXECUTION),

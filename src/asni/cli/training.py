@@ -16,6 +16,7 @@ from asni.cli.options import (
     Changes,
     Device,
     Devices,
+    KernelsName,
     MaxMemory,
     MethodName,
     OptionalRecipe,
@@ -32,7 +33,6 @@ from asni.recipes import Recipe, load
 from asni.recipes.sections import PRUNING_OVERRIDES
 from asni.runs.run import Experiment, Run
 from asni.studies import investigation
-from asni.studies.tables import Table
 from asni.training.processes import make_fabric, rank
 
 StartFile = Annotated[
@@ -59,6 +59,7 @@ def train(
     seed: Seed = 0,
     device: Device = "auto",
     devices: Devices = 1,
+    kernels: KernelsName = "auto",
     precision: PrecisionName = "fp32",
     out: Root = RUNS,
     start: StartFile = None,
@@ -79,22 +80,25 @@ def train(
     _require_usable(method, changes, start, max_memory)
     with on_stderr().status("Loading torch"):
         from asni.packing import train_from
+        from asni.sparse.stepper import Stepper
         from asni.training.progress import Progress
         from asni.training.trainer import Trainer
     asked = _recipe(recipe, start, trust_code, max_memory).override(**changes)
     if start is None:
         _warn_of_unused(asked, method)
     experiment = Experiment(asked, seed, precision, out)
-    trainer = Trainer(experiment, make_fabric(device, devices, precision), Progress(), wait=wait)
+    fabric = make_fabric(device, devices, precision)
+    trainer = Trainer(experiment, fabric, Progress(), wait=wait, accelerate=Stepper, kernels=kernels)
     run = METHODS[method].train(trainer) if start is None else train_from(trainer, start, max_memory=max_memory)
     if rank() > 0:
         return
     if as_json:
         print_json({**run.result, "directory": str(run.directory)})
     else:
-        show(Table([investigation.row(run)], investigation.COLUMNS), [], as_json=False)
+        show(investigation.table_of([run], asked), [], as_json=False)
         print(printable(f"weights, masks and metrics: {run.directory}"))
-        _end(run, experiment, _same_but_sparse(experiment, recipe, device, devices) if recipe else [])
+        given = {"--device": (device, "auto"), "--devices": (devices, 1), "--kernels": (kernels, "auto")}
+        _end(run, experiment, _same_but_sparse(experiment, recipe, given) if recipe else [])
 
 
 def _end(run: Run, experiment: Experiment, sparse: Sequence[str]) -> None:
@@ -105,14 +109,15 @@ def _end(run: Run, experiment: Experiment, sparse: Sequence[str]) -> None:
     else:
         achieved = f"{result['nonzeros']:,} weights, {result['accuracy']:.2f} %"
     trains_next = sparse and not result["sparsity"]
-    end(achieved + mark(experiment.recipe), *(sparse if trains_next else ("pack", run.directory, "-o", new_file())))
+    shortened = mark(experiment.recipe, result["stage"])
+    end(achieved + shortened, *(sparse if trains_next else ("pack", run.directory, "-o", new_file())))
 
 
-def _same_but_sparse(experiment: Experiment, recipe: str, device: str, devices: int) -> list[str]:
+def _same_but_sparse(experiment: Experiment, recipe: str, execution: Mapping[str, tuple[object, object]]) -> list[str]:
+    """The same command for the method that prunes; `execution` has the value and the default of options."""
     asked = {
         "--seed": (experiment.seed, 0),
-        "--device": (device, "auto"),
-        "--devices": (devices, 1),
+        **execution,
         "--precision": (experiment.precision, "fp32"),
         "--out": (experiment.root, RUNS),
     }

@@ -21,6 +21,9 @@ EXCLUSIVE = {
 """Pairs of overrides of which a variant has one: the later one replaces the other."""
 
 
+AMENABLE_ROUND = "asni-2"
+"""The round that `amenable_epochs` shortens."""
+
 MOST_IMAGES_PER_EPOCH = 10_000_000
 MOST_NAME_BYTES = 100
 MOST_DIRECTORY_BYTES = 255
@@ -125,6 +128,25 @@ class Recipe(BaseModel):
             )
         return steps
 
+    def training_of(self, stage: str) -> Training:
+        """The training of one round, which `amenable_epochs` shortens as `epochs` would, to at least one epoch.
+
+        >>> from asni.recipes import load
+        >>> short = load("mnist-fc").override(amenable_epochs=0.2)
+        >>> short.training_of("asni-1").epochs, short.training_of("asni-2").epochs
+        (50, 10)
+        """
+        fraction = self.overrides.amenable_epochs
+        if fraction is None or stage != AMENABLE_ROUND:
+            return self.training
+        return Training(**self._changed_training({"epochs": max(1, round(fraction * self.training.epochs))}))
+
+    @property
+    def in_full_length(self) -> "Recipe":
+        """The same recipe without `amenable_epochs`; it trains all other rounds alike."""
+        overrides = self.overrides.model_copy(update={"amenable_epochs": None})
+        return self.model_copy(update={"overrides": overrides})
+
     @property
     def variant_name(self) -> str:
         """The recipe's name and what was changed: "mnist-fc", "mnist-fc--epochs-10"."""
@@ -148,6 +170,7 @@ class Recipe(BaseModel):
             wanted["epochs"] = self._scaled_epochs(wanted.pop("scale"))
         lottery = {f"lottery_{key}": value for key, value in self.lottery.model_dump().items()}
         current = {**self.pruning.model_dump(), **self.training.model_dump(), **lottery, "gamma": self.gamma}
+        current["amenable_epochs"] = self.overrides.amenable_epochs or 1.0
         if self.pruning.epochs is not None:
             current["alpha"] = None
         changed = {key: value for key, value in wanted.items() if value != current[key]}
@@ -156,6 +179,8 @@ class Recipe(BaseModel):
             changed |= {key: wanted[key] for key in ("alpha", "gamma") if key in wanted}
         replaced = {EXCLUSIVE[key]: None for key in changed if key in EXCLUSIVE}
         overrides = self.overrides.model_dump() | replaced | changed
+        if overrides["amenable_epochs"] == 1:
+            overrides["amenable_epochs"] = None
         parts = {
             "training": self._changed_training(changed),
             "pruning": self._changed_pruning(changed, overrides),

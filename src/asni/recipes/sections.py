@@ -23,6 +23,7 @@ Sparsity = Annotated[float, Field(gt=0, lt=1)]
 Alpha = Annotated[float, Field(gt=0, le=1e12)]
 Beta = Annotated[float, Field(ge=0, le=1)]
 Gamma = Annotated[float, Field(ge=LEAST_GAMMA, le=MOST_GAMMA)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
 Least = Annotated[float, Field(ge=0, lt=1)]
 
 Score = Literal["magnitude", "lamp"]
@@ -43,6 +44,7 @@ LEAST = "leave out prunings of at most this fraction of the living weights (the 
 RATE = "the lottery's p: the largest fraction of the living weights to prune per round, such as 0.2"
 ROUNDS = "the lottery's number of prunings, instead of a rate"
 REWIND = "the k of rewound tickets: the step of the first round to return to"
+AMENABLE_EPOCHS = "train ASNI-II's second round for this fraction of the epochs, such as 0.2"
 SCORE = "the score that ranks the weights: magnitude or lamp"
 FLOOR = "the minimum to keep in each layer: a fraction such as 0.01, or a whole number of weights"
 
@@ -230,6 +232,7 @@ class Overrides(BaseModel):
     lottery_rate: PruningRate | None = Field(default=None, description=RATE)
     lottery_rounds: Rounds | None = Field(default=None, description=ROUNDS)
     lottery_rewind: Steps | None = Field(default=None, description=REWIND)
+    amenable_epochs: Fraction | None = Field(default=None, description=AMENABLE_EPOCHS)
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:

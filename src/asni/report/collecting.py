@@ -150,7 +150,7 @@ def _read(directory: Path, path: str, found: Found) -> ShownRun:
     if finished:
         found += _missing(metrics, result)
     else:
-        done, epochs = len(metrics["epoch"]), recipe.training.epochs
+        done, epochs = len(metrics["epoch"]), recipe.training_of(stage).epochs
         found.append((Cause.UNFINISHED, f"its results are those after {done} of {epochs} epochs"))
     has_weights = finished and _has_weights(directory, found)
     counted, network = _weights(directory, found) if has_weights else ([], None)

@@ -14,7 +14,7 @@ def marks(run: ShownRun) -> list[str]:
     """The run's marks; what the run does not record is not judged."""
     diverged = _diverged(run)
     found = {
-        SHORTENED: is_shortened(run.recipe),
+        SHORTENED: is_shortened(run.recipe, run.stage),
         DIVERGED: diverged,
         AT_CHANCE: run.finished and not diverged and _is_at_chance(run),
         UNFINISHED: not run.finished,
@@ -29,9 +29,9 @@ def own_epochs(recipe: Recipe) -> int | None:
     return _published(recipe.name).training.epochs if recipe.name in SIZES else recipe.pruning.epochs
 
 
-def is_shortened(recipe: Recipe) -> bool:
-    """Whether the run trains for fewer epochs, or for fewer steps in each, than its recipe says."""
-    return recipe.training.epochs < (own_epochs(recipe) or 0) or _is_cut_within_epochs(recipe)
+def is_shortened(recipe: Recipe, stage: str) -> bool:
+    """Whether a round trains for fewer epochs, or for fewer steps in each, than its recipe says."""
+    return recipe.training_of(stage).epochs < (own_epochs(recipe) or 0) or _is_cut_within_epochs(recipe)
 
 
 def _is_cut_within_epochs(recipe: Recipe) -> bool:

@@ -191,7 +191,7 @@ def _fewer(ratio: float) -> str | None:
 
 def _of_unfinished(going: Sequence[ShownRun]) -> str:
     run = max(going, key=lambda run: (run.stage == "asni-1", run.epochs_done))
-    return f"{title(run.stage)}: {run.epochs_done} of {run.recipe.training.epochs} epochs trained"
+    return f"{title(run.stage)}: {run.epochs_done} of {run.recipe.training_of(run.stage).epochs} epochs trained"
 
 
 def _of_dense(row: _Row) -> dict[str, Any]:
@@ -209,8 +209,8 @@ def _told(sentence: str, run: ShownRun, row: _Row | None = None) -> dict[str, An
 
 
 def _shortened(run: ShownRun) -> str | None:
-    recipe, epochs = run.recipe, run.recipe.training.epochs
-    if not is_shortened(recipe):
+    recipe, epochs = run.recipe, run.recipe.training_of(run.stage).epochs
+    if not is_shortened(recipe, run.stage):
         return None
     own = own_epochs(recipe)
     cut = [f"{epochs} of {own} epochs"] if own and epochs < own else []

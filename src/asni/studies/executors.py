@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from asni.display import on_stderr
 from asni.errors import AsniError, StoppedError, UsageError
@@ -11,6 +11,9 @@ from asni.studies.overview import Overview
 from asni.studies.study import PlannedRun, Study
 from asni.training.processes import make_fabric
 from asni.training.progress import Progress
+
+if TYPE_CHECKING:
+    from asni.training.kernels import Choice
 
 Failures = dict[PlannedRun, str]
 """The runs that failed, and why."""
@@ -57,6 +60,7 @@ class InProcess:
 
     device: str = "auto"
     devices: int = 1
+    kernels: "Choice" = "auto"
 
     @property
     def at_once(self) -> int:
@@ -64,6 +68,7 @@ class InProcess:
 
     def run(self, runs: Sequence[PlannedRun], overview: Overview) -> Failures:
         with overview.display.status("Loading torch"):
+            from asni.sparse.stepper import Stepper
             from asni.training.trainer import Trainer
         fabric = make_fabric(self.device, self.devices, runs[0].experiment.precision)
         failures: Failures = {}
@@ -76,7 +81,7 @@ class InProcess:
             try:
                 if trainer is None or trainer.experiment is not planned.experiment:
                     progress = Progress(about=overview.about(planned.experiment))
-                    trainer = Trainer(planned.experiment, fabric, progress)
+                    trainer = Trainer(planned.experiment, fabric, progress, accelerate=Stepper, kernels=self.kernels)
                 planned.method.train(trainer)
             except (UsageError, StoppedError):
                 raise

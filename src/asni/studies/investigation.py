@@ -1,16 +1,19 @@
 """One seed of one recipe, as in the paper's Table 2: dense, ASNI-I, ASNI-II and the original initialisation."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
 from asni.display import on_stderr
+from asni.recipes import Recipe
 from asni.runs.run import Run
 from asni.studies.study import Study
 from asni.studies.tables import Column, Table, hundredths, percent, tenths
 
+EPOCHS = Column("epochs", "epochs")
 COLUMNS = (
     Column("variant", "variant", str, is_name=True),
     Column("accuracy", "accuracy %", hundredths),
@@ -22,8 +25,17 @@ COLUMNS = (
 
 
 def table(study: Study) -> Table:
-    """One line per run of a study in which all runs are finished."""
-    return Table([row(planned.run) for planned in study.runs], COLUMNS)
+    """One line per run of a study of one recipe, in which all runs are finished."""
+    [recipe] = study.recipes.values()
+    return table_of([planned.run for planned in study.runs], recipe)
+
+
+def table_of(runs: Sequence[Run], recipe: Recipe) -> Table:
+    """One line per finished run, with its epochs if one has others than the recipe."""
+    rows = [row(run) for run in runs]
+    variant, *others = COLUMNS
+    shortened = any(each["epochs"] != recipe.training.epochs for each in rows)
+    return Table(rows, [variant, *([EPOCHS] if shortened else []), *others])
 
 
 def row(run: Run) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class Overview:
         if not (stage.isprintable() and "/" not in stage and (home / stage / names.REQUEST).is_file()):
             stage = planned.method.name
         label = f"{self.about(planned.experiment)}{stage}"
-        found, epochs = epochs_of(home / stage), planned.experiment.recipe.training.epochs
+        found, epochs = epochs_of(home / stage), planned.experiment.recipe.training_of(stage).epochs
         if found.last is None or not found.average:
             return Row(label, 0.0, time_left(None), [printable(said)])
         left = max((epochs - found.last["epoch"] - 1) * found.average - found.since, 0.0)

@@ -90,10 +90,11 @@ class LocalProcesses:
     """Launches processes on this machine, which share its cores unless `OMP_NUM_THREADS` is set."""
 
     device: str
+    kernels: str = "auto"
 
     def __call__(self, runs: Sequence[PlannedRun], at_once: int) -> "list[subprocess.Popen[bytes]]":
         threads = threads_each(at_once) if at_once > 1 else None
-        return [start(planned, self.device, threads) for planned in runs]
+        return [start(planned, self.device, self.kernels, threads) for planned in runs]
 
 
 def threads_each(at_once: int) -> int:
@@ -102,7 +103,7 @@ def threads_each(at_once: int) -> int:
     return max(1, cores // at_once)
 
 
-def start(planned: PlannedRun, device: str, threads: int | None = None) -> "subprocess.Popen[bytes]":
+def start(planned: PlannedRun, device: str, kernels: str, threads: int | None = None) -> "subprocess.Popen[bytes]":
     """Start a process that trains a planned run and prints to its log."""
     environment = dict(os.environ)
     if threads is not None:
@@ -111,7 +112,7 @@ def start(planned: PlannedRun, device: str, threads: int | None = None) -> "subp
     with planned.log.open("wb") as log:
         # -P: do not import modules from the current directory.
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "asni", *planned.arguments(device)],
+            [sys.executable, "-P", "-m", "asni", *planned.arguments(device, kernels)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,

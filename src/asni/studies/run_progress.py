@@ -65,7 +65,7 @@ def progress_of(planned: PlannedRun, *, running: bool = False) -> RunProgress:
     return RunProgress(
         recipe.variant_name,
         planned.method.rounds,
-        recipe.training.epochs,
+        recipe.training_of(planned.method.name).epochs,
         epochs.seconds,
         finished,
         epochs.since if running and not finished else 0.0,

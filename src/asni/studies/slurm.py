@@ -27,9 +27,10 @@ class TrainRun(Checkpointable):
 
     planned: PlannedRun
     device: str
+    kernels: str
 
     def __call__(self) -> int:
-        process = start(self.planned, self.device)
+        process = start(self.planned, self.device, self.kernels)
         try:
             return process.wait()
         finally:
@@ -65,6 +66,7 @@ class Slurm:
     partition: str | None = None
     minutes: int = 1440
     options: Mapping[str, str] = field(default_factory=dict)
+    kernels: str = "auto"
 
     def __call__(self, runs: Sequence[PlannedRun], at_once: int) -> list[SlurmJob]:
         executor = submitit.AutoExecutor(
@@ -78,7 +80,7 @@ class Slurm:
             slurm_additional_parameters={"requeue": True, **self.options},
         )
         with _interruptible_children():
-            jobs = executor.submit_array([TrainRun(planned, self.device) for planned in runs])
+            jobs = executor.submit_array([TrainRun(planned, self.device, self.kernels) for planned in runs])
         return [SlurmJob(job) for job in jobs]
 
 

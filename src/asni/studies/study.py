@@ -39,7 +39,7 @@ class PlannedRun:
         """The log of the process that trains it, if it is a separate one."""
         return self.experiment.home / f"{self.method.name}.log"
 
-    def arguments(self, device: str) -> list[str]:
+    def arguments(self, device: str, kernels: str) -> list[str]:
         """The arguments of `asni` that train or resume it."""
         experiment = self.experiment
         words = ["train", self.source, "--method", self.method.name, "--seed", str(experiment.seed)]
@@ -48,6 +48,8 @@ class PlannedRun:
             *words,
             "--device",
             device,
+            "--kernels",
+            kernels,
             "--precision",
             experiment.precision,
             "--out",

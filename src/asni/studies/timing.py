@@ -58,13 +58,13 @@ def seconds(recipe: Recipe) -> dict[str, float]:
     network.eval()
     tested, taken = _largest(evaluate, info.shape, min(TEST_BATCH, info.test))
     evaluation = scaled(taken, 0.0, info.test / tested)
-    whole = training.epochs * (recipe.steps_per_epoch(info.train) * step + evaluation)
+    epoch = recipe.steps_per_epoch(info.train) * step + evaluation
     return {
         "images": images,
         "step": step,
         "evaluation": evaluation,
-        "training": whole,
-        "investigate": len(VARIANTS) * whole,
+        "training": training.epochs * epoch,
+        "investigate": sum(recipe.training_of(variant).epochs for variant in VARIANTS) * epoch,
     }
 
 

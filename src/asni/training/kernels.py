@@ -61,11 +61,12 @@ class Accelerate(Protocol):
         *,
         batch_size: int,
         shape: tuple[int, ...],
-        previous: Stepper | None = None,
+        previous: Any = None,
     ) -> Stepper:
-        """For steps on at most `batch_size` images of a shape; `previous` was made for other masks of the network.
+        """For steps on at most `batch_size` images of a shape.
 
-        Model and optimiser stay as they are. `previous` is not used again.
+        Model and optimiser stay as they are. `previous` is a stepper that it made for other masks of the same network,
+        and which is not used again.
         """
 
 

@@ -49,6 +49,7 @@ class Round:
     ):
         self.trainer, self.run, self.stage, self.steps, self.notes = trainer, run, stage, steps, notes
         self.fabric, self.recipe = trainer.fabric, trainer.recipe
+        self.training = self.recipe.training_of(stage)
         # The faster memory format for convolutions, on CPUs too; files keep the default format.
         self.module = trainer.network(start).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         scaler = getattr(self.fabric.strategy.precision, "scaler", None)
@@ -86,7 +87,7 @@ class Round:
                 self._finish()
 
     def _trained(self) -> Trained:
-        share = -(-self.recipe.training.batch_size // self.fabric.world_size)
+        share = -(-self.training.batch_size // self.fabric.world_size)
         shape = self.trainer.dataset.info.shape
         return Trained(self.module, self.raw_optimizer, self.pruner, len(self.steps), share, shape)
 
@@ -97,7 +98,7 @@ class Round:
         started = time.monotonic()
         self._seed_drop_out(epoch)
         for group in self.raw_optimizer.param_groups:
-            group["lr"] = lr_at(self.recipe.training, epoch)
+            group["lr"] = lr_at(self.training, epoch)
         losses = self._steps(epoch, bar)
         bar.evaluating()
         entry = {
@@ -105,7 +106,7 @@ class Round:
             "loss": float(losses.mean()),
             "accuracy": self._accuracy(),
             **self._sizes(),
-            "lr": lr_at(self.recipe.training, epoch),
+            "lr": lr_at(self.training, epoch),
             "seconds": time.monotonic() - started,
         }
         self.metrics.append(entry)

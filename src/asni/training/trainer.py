@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,10 +11,11 @@ from torch import Tensor, nn
 
 from asni import datasets, networks
 from asni.datasets.order import epoch_order
-from asni.errors import UsageError
+from asni.errors import AsniError, UsageError
 from asni.pruning.layers import prunable
 from asni.pruning.masks import weight_count, weights_to_keep
 from asni.recipes.own_code import is_code
+from asni.recipes.recipe import AMENABLE_ROUND
 from asni.runs.run import Experiment, Run
 from asni.training.kernels import Accelerate, Choice
 from asni.training.optimizers import make_optimizer
@@ -55,7 +57,7 @@ class Trainer:
                 f"batch_size = {training.batch_size} is too small for {fabric.world_size} processes: "
                 "each needs at least one image per step."
             )
-        self.steps = range(training.epochs * self.steps_per_epoch)
+        self.steps = self.steps_of("")
         self.method = ""
         self.rounds: dict[str, Run] = {}
         self._trained_here: set[str] = set()
@@ -66,6 +68,10 @@ class Trainer:
                 make_optimizer(model, self.recipe)
             self.sparsity = self.recipe.schedule(weight_count(weights)).final
             self.keep = weights_to_keep(weights, self.sparsity, self.recipe.pruning.floor)
+
+    def steps_of(self, stage: str) -> range:
+        """All steps of a round."""
+        return range(self.recipe.training_of(stage).epochs * self.steps_per_epoch)
 
     def begin(self, method: str) -> None:
         """Start a method: the rounds that follow belong to it, or to a method that it needs."""
@@ -126,6 +132,7 @@ class Trainer:
         their learning rates and data. A finished run with other `settings` is an error. `notes` are JSON files to save
         with the run, by name.
         """
+        steps = steps or self.steps_of(stage)
         run = self.experiment.run(stage, method=method, settings=settings or {})
         with ExitStack() as until_done:
             finished = False
@@ -133,20 +140,38 @@ class Trainer:
                 if self.fabric.is_global_zero and not (finished := run.finished):
                     until_done.enter_context(run.locked(wait=self.wait))
                     # Another process may have finished it in between.
-                    finished = run.finished
+                    finished = run.finished or self._copied_in_full_length(run, stage)
                 if finished:
                     run.require_sound()
                     run.remove_checkpoints()
             if not self.fabric.broadcast(finished):
                 with self.progress.warnings(stage):
                     with self.progress.display.status(f"Preparing {stage}"):
-                        trained = Round(self, run, stage, make_pruner, start, steps or self.steps, notes or {})
+                        trained = Round(self, run, stage, make_pruner, start, steps, notes or {})
                     trained.train()
                 self._trained_here.add(stage)
             elif stage not in self._trained_here:
                 self.progress.already_done(stage, run.directory)
         self.rounds[stage] = run
         return run
+
+    def _copied_in_full_length(self, run: Run, stage: str) -> bool:
+        """Copy a round that `amenable_epochs` does not change, if it was trained where nothing is shortened."""
+        recipe = self.recipe.in_full_length
+        if stage == AMENABLE_ROUND or recipe == self.recipe:
+            return False
+        request = {**run.request, "recipe": recipe.model_dump()}
+        other = Run(replace(self.experiment, recipe=recipe).home / stage, request)
+        try:
+            finished = other.finished
+        except AsniError:
+            # Another training is in that directory; this one does not need it.
+            return False
+        if finished:
+            run.copy(other, other.result, {})
+            self.progress.note(stage, f"copied from {other.directory}")
+            self._trained_here.add(stage)
+        return finished
 
     def rounds_up_to(self, stage: str) -> list[str]:
         """All rounds of the method if `stage` is its last one, else only `stage`."""
