@@ -32,8 +32,8 @@ def test_every_command_trains_with_the_kernels_that_are_asked_for(
 
 
 def test_an_investigation_trains_what_it_can_on_sparse_kernels(command: Command, tmp_path: Path) -> None:
-    asked = ("investigate", "digits-fc", "--epochs", "2", "--steps-per-epoch", "60", "--device", "cpu")
-    answer = command(*asked, "--out", str(tmp_path), "--json")
+    asked = ("investigate", "digits-fc", "--epochs", "2", "--steps-per-epoch", "8", "--device", "cpu")
+    answer = command(*asked, "--kernels", "sparse", "--out", str(tmp_path), "--json")
     assert {row["variant"]: row["kernels"] for row in json.loads(answer.out)} == {
         "dense": "dense",
         "asni-1": "sparse",
@@ -42,6 +42,7 @@ def test_an_investigation_trains_what_it_can_on_sparse_kernels(command: Command,
     }
     for stage in ("asni-1", "asni-2", "original"):
         assert answer.err.count(f"{stage}: sparse kernels for 3 of 3 layers, steps ") == 1
+    assert answer.err.count("dense: dense kernels: nothing is pruned") == 1
 
 
 def test_the_suggested_command_keeps_the_kernels(command: Command, tmp_path: Path) -> None:

@@ -27,9 +27,10 @@ NEVER = {"dense", "str"}
 
 @pytest.fixture
 def accelerate(monkeypatch: pytest.MonkeyPatch) -> Making:
-    """With a clock of its own, so that the real one decides nothing."""
+    """With a clock of its own, so that the real one decides nothing; small networks are worth it too."""
     making = Making()
     monkeypatch.setattr("asni.training.kernels.perf_counter", making.clock)
+    monkeypatch.setattr("asni.training.trial.LEAST_WORK", 0.0)
     return making
 
 
@@ -208,6 +209,17 @@ def test_nothing_is_made_or_said_where_nobody_would_expect_it(
     progress = Lines()
     run = trained(tmp_path, method, asked, accelerate, "auto", progress)
     assert (run.result["kernels"], accelerate.asked, progress.said) == ("dense", 0, [])
+
+
+def test_kernels_are_not_made_for_a_training_of_a_moment(
+    tmp_path: Path, accelerate: Making, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = recipe(60, epochs=2)
+    # 934 parameters, batches of 30 images, 120 steps.
+    for least, made in {934 * 30 * 120 + 1.0: 0, 934 * 30 * 120.0: 1}.items():
+        monkeypatch.setattr("asni.training.trial.LEAST_WORK", least)
+        trained(tmp_path / str(made), "random", asked, accelerate, "auto")
+        assert accelerate.asked == made
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,11 @@ class Trained:
     batch_size: int
     shape: tuple[int, ...]
 
+    @property
+    def work(self) -> float:
+        """At least so many multiplications, in each of the three passes of its steps."""
+        return float(sum(each.numel() for each in self.model.parameters())) * self.batch_size * self.steps
+
 
 class Kernels:
     """Takes the steps of a round, and tells in one line with which kernels.
@@ -195,7 +200,7 @@ class Kernels:
         self._left, to_come = fixed, self.trained.steps - self.taken
         ahead = to_come if fixed is None else min(fixed, to_come)
         if self.asked == "auto":
-            may_pay = self._trial.may_pay(pruner.sparsity, ahead, at_rest=fixed is None)
+            may_pay = self._trial.may_pay(pruner.sparsity, ahead, self.trained.work, at_rest=fixed is None)
         else:
             may_pay = pruner.sparsity > 0 and ahead > 0
         self.is_sparse = may_pay and self._has_stepper(pruner.masks) and self._is_wanted()

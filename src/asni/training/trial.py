@@ -8,8 +8,10 @@ DENSE_STEPS = 3
 SPARSE_STEPS = 5
 """Timed afterwards, as steps of the training."""
 
-LEAST_SPARSITY, FEWEST_STEPS = 0.3, 50
-"""Below these, sparse kernels are not even made."""
+LEAST_SPARSITY, FEWEST_STEPS, LEAST_WORK = 0.3, 50, 2e10
+"""Below these, sparse kernels are not even made. The work is that of the round: weights x images, which is less than a
+second of a core for every 10^10.
+"""
 
 LEAST_GAIN = 1.3
 """How many times as fast sparse kernels must be by prediction; a margin, so that no noise of a timing decides."""
@@ -53,9 +55,10 @@ class Trial:
         if not self.passed:
             self.sparse = []
 
-    def may_pay(self, sparsity: float, steps: int, *, at_rest: bool) -> bool:
+    def may_pay(self, sparsity: float, steps: int, work: float, *, at_rest: bool) -> bool:
         """Whether to make kernels for so many steps, after which the masks change unless they are `at_rest`."""
-        return sparsity >= LEAST_SPARSITY and steps >= FEWEST_STEPS and (at_rest or not self.only_for_rest)
+        is_long = steps >= FEWEST_STEPS and work >= LEAST_WORK
+        return sparsity >= LEAST_SPARSITY and is_long and (at_rest or not self.only_for_rest)
 
     @property
     def gain(self) -> float:
