@@ -6,7 +6,7 @@
 
 namespace ASNI_NAMESPACE {
 
-// The order is that of OPTIMISERS in src/asni/sparse/optimizers.py.
+// The order is that of OPTIMISERS in src/asni/sparse/optimizers/torch_optimizers.py.
 enum { O_SGD, O_ADAM, O_ADAMW };
 
 // Python fills these before each step.

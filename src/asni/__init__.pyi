@@ -25,7 +25,7 @@ from .pruning.masks import keep_largest as keep_largest
 from .pruning.pruner import Pruner as Pruner
 from .pruning.summary import Summary as Summary
 from .pruning.summary import summary as summary
-from .sparse.context import sparse_training as sparse_training
+from .sparse.loop.context import sparse_training as sparse_training
 
 __all__: list[str]
 __version__: str

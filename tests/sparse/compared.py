@@ -12,7 +12,7 @@ from torch import nn
 from asni.engine import native
 from asni.engine.graph import Array
 from asni.engine.program.layouts import Machine
-from asni.sparse.network import Network
+from asni.sparse.network.network import Network
 from asni.sparse.steps import Steps
 from tests.engine.native_programs import machine_of
 from tests.sparse.exact_gradients import Found, gradients_of

@@ -10,8 +10,8 @@ from asni.engine.program.choices import Choice, Site
 from asni.engine.program.geometry import Window
 from asni.engine.program.layouts import Layout, Machine
 from asni.engine.program.types import tiles
-from asni.sparse import network
-from asni.sparse.choices import Plan
+from asni.sparse.network import network
+from asni.sparse.network.choices import Plan
 from tests.engine.native_programs import every_choice
 
 

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from asni.pruning.hold import Hold
 from asni.pruning.layers import prunable
 from asni.pruning.masks import Masks, keep_largest
-from asni.sparse.context import SparseTraining, sparse_training
+from asni.sparse.loop.context import SparseTraining, sparse_training
 
 SHAPE, CLASSES, BATCH = (3, 8, 8), 5, 12
 

@@ -10,10 +10,10 @@ from torch import nn
 from asni.engine import native
 from asni.engine.graph import Array
 from asni.errors import UsageError
-from asni.sparse.network import Network
+from asni.sparse.network.network import Network
 from asni.sparse.stepper import Stepper
 from asni.sparse.steps import UnsupportedError
-from asni.sparse.tracing import traced
+from asni.sparse.tracing.tracing import traced
 
 IMAGES = np.random.default_rng(0).normal(size=(6, 3, 4, 4)).astype(np.float32)
 LABELS = np.array([0, 1, 2, 3, 4, 0])

@@ -18,7 +18,7 @@ from asni.methods.soft_threshold import STR
 from asni.pruning.foreign_steps import pruners_of
 from asni.pruning.hold import Hold
 from asni.pruning.layers import prunable
-from asni.sparse.context import sparse_training
+from asni.sparse.loop.context import sparse_training
 from tests.sparse.own_loops import (
     BATCH,
     NETWORKS,

@@ -17,7 +17,7 @@ from torch.optim import SGD, Adam
 from asni.errors import SparsityWarning, UsageError
 from asni.pruning.hold import Hold
 from asni.pruning.layers import prunable
-from asni.sparse.context import SparseTraining, sparse_training
+from asni.sparse.loop.context import SparseTraining, sparse_training
 from tests.pruning.processes import failures
 from tests.sparse.own_loops import (
     SHAPE,

@@ -1,7 +1,7 @@
 """Which steps take over which; that results stay the same is tested with whole models in test_tracing.py."""
 
-from asni.sparse.fusing import fused
 from asni.sparse.steps import Step, Steps
+from asni.sparse.tracing.fusing import fused
 
 
 def conv(x: str, y: str) -> Step:

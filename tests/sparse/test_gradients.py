@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from asni.engine.program.layouts import Machine
-from asni.sparse.network import Network
+from asni.sparse.network.network import Network
 from asni.sparse.steps import UnsupportedError
-from asni.sparse.tracing import traced
+from asni.sparse.tracing.tracing import traced
 from tests.engine.native_programs import ISAS, full_of_nan, values_apart
 from tests.engine.sanitized import gaps_forbidden
 from tests.sparse.compared import check_step, drawn_for, networks_on

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
-from asni.sparse.in_place import InPlace
-from asni.sparse.optimizers import NUMBERS_PER_THREAD, Nonzeros
+from asni.sparse.optimizers.in_place import InPlace
+from asni.sparse.optimizers.nonzeros import NUMBERS_PER_THREAD, Nonzeros
 from tests.sparse.test_optimizers import (
     Make,
     Masks,

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from asni.engine.graph import Array
-from asni.sparse.network import Network
+from asni.sparse.network.network import Network
 from asni.sparse.steps import UnsupportedError
-from asni.sparse.tracing import traced
+from asni.sparse.tracing.tracing import traced
 from tests.sparse.random_networks import Drawn, random_network
 from tests.sparse.small_models import Own
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from asni.sparse.optimizers import Nonzeros
+from asni.sparse.network.vector import Vector
+from asni.sparse.optimizers.nonzeros import Nonzeros
 from asni.sparse.steps import UnsupportedError
-from asni.sparse.vector import Vector
 
 Make = Callable[[Any], Optimizer]
 Masks = dict[str, Tensor]

@@ -13,7 +13,7 @@ from torch.nn.utils import parametrizations, prune
 from torch.utils.checkpoint import checkpoint
 
 from asni.sparse.steps import UnsupportedError
-from asni.sparse.tracing import traced
+from asni.sparse.tracing.tracing import traced
 from tests.sparse.small_models import Own, on_images
 
 IMAGES = torch.zeros(4, 3, 7, 7)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from asni.networks import build
 from asni.networks.resnet import BasicBlock
 from asni.sparse.steps import UnsupportedError
-from asni.sparse.tracing import traced
+from asni.sparse.tracing.tracing import traced
 from tests.sparse import torch_steps
 from tests.sparse.small_models import Own, on_images
 

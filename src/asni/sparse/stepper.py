@@ -6,12 +6,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from asni.sparse.batches import require_running_statistics
-from asni.sparse.network import Network
-from asni.sparse.optimizers import Nonzeros
-from asni.sparse.prediction import predicted_gain
+from asni.sparse.network.batches import require_running_statistics
+from asni.sparse.network.network import Network
+from asni.sparse.network.prediction import predicted_gain
+from asni.sparse.optimizers.nonzeros import Nonzeros
 from asni.sparse.steps import Steps
-from asni.sparse.tracing import traced
+from asni.sparse.tracing.tracing import traced
 
 
 class Stepper:

@@ -10,8 +10,8 @@ from asni.errors import EngineError
 KERNELS = (
     "input", "output", "shift", "copy", "sparse", "dense", "winograd", "sparse_row", "dense_row", "pool", "unary",
     "binary", "softmax", "layer_norm", "mean", "matmul", "constant",
-    "sparse_backward", "refresh", "winograd_weights", "winograd_gradient", "add", "add_backward", "channel_sums", "batch_norm",
-    "batch_norm_backward", "pool_backward", "drop_out", "drop_out_backward", "cross_entropy", "optimise",
+    "sparse_backward", "refresh", "winograd_weights", "winograd_gradient", "add", "add_backward", "channel_sums",
+    "batch_norm", "batch_norm_backward", "pool_backward", "drop_out", "drop_out_backward", "cross_entropy", "optimise",
 )  # fmt: skip
 """In the order of native/operation.h."""
 UNARY = (
@@ -55,7 +55,8 @@ _POSITIONS = (
 )  # fmt: skip
 
 _WINOGRAD = (
-    *_POSITIONS, "inputs", "x_channel", "height", "width", "top", "left", "lanes_are_items", "block", "*weight", "*bias",
+    *_POSITIONS, "inputs", "x_channel", "height", "width", "top", "left", "lanes_are_items", "block", "*weight",
+    "*bias",
 )  # fmt: skip
 _BATCH = ("index", "value", "channels", "rows", "columns", "channel", "row", "element", "blank")
 _SIZE = ("channels", "rows", "columns")
@@ -116,8 +117,8 @@ PARAMETERS: dict[str, type[Structure]] = {
     "constant": _structure("Constant", "y", "count", "*value", "element"),
     "sparse_backward": _structure(
         "SparseBackward", "x", "dx", "dy", "rows", "columns", "x_row", "x_column", "dx_row", "dx_column", "dy_row",
-        "channels", "*x_offset", "*dx_offset", "chunk", "blocks", "*start", "*offset", "*value", "*gradient", "gradient_row",
-        "accumulate", "mask", "tiles_at_once", "tile_groups", "tile_rows", "tile_columns",
+        "channels", "*x_offset", "*dx_offset", "chunk", "blocks", "*start", "*offset", "*value", "*gradient",
+        "gradient_row", "accumulate", "mask", "tiles_at_once", "tile_groups", "tile_rows", "tile_columns",
     ),
     "refresh": _structure("Refresh", "*from", "*index", "*to", "count"),
     "winograd_weights": _structure("WinogradWeights", "*from", "*index", "*to", "outputs", "inputs", "pack"),

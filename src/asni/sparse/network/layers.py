@@ -12,9 +12,9 @@ from asni.engine.program.geometry import Window
 from asni.engine.program.layers import Layer
 from asni.engine.steps import Activation
 from asni.engine.steps import Step as EngineStep
-from asni.sparse.choices import Plan
-from asni.sparse.tables import Walk
-from asni.sparse.vector import Vector
+from asni.sparse.network.choices import Plan
+from asni.sparse.network.tables import Walk
+from asni.sparse.network.vector import Vector
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Any
 from torch import Tensor
 from torch.optim import Optimizer
 
-from asni.sparse.in_place import InPlace
+from asni.sparse.optimizers.in_place import InPlace
+from asni.sparse.optimizers.torch_optimizers import require_known
 from asni.sparse.steps import UnsupportedError
-from asni.sparse.torch_optimizers import require_known
 
 
 class NativeSteps:

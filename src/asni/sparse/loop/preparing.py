@@ -12,14 +12,14 @@ from torch.optim import Optimizer
 from asni.pruning.foreign_steps import pruners_of
 from asni.pruning.masks import Masks
 from asni.pruning.pruner import Pruner
-from asni.sparse.dense_gradients import DenseGradients
-from asni.sparse.in_place import InPlace
-from asni.sparse.network import Network
-from asni.sparse.passes import Passes
-from asni.sparse.prediction import predicted_gain
+from asni.sparse.loop.dense_gradients import DenseGradients
+from asni.sparse.loop.passes import Passes
+from asni.sparse.loop.surroundings import form_of, hooked
+from asni.sparse.network.network import Network
+from asni.sparse.network.prediction import predicted_gain
+from asni.sparse.optimizers.in_place import InPlace
 from asni.sparse.steps import Steps, UnsupportedError
-from asni.sparse.surroundings import form_of, hooked
-from asni.sparse.tracing import traced
+from asni.sparse.tracing.tracing import traced
 
 FEWEST_STEPS = 10
 """Masks that change sooner are not worth kernels of their own."""

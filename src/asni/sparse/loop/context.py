@@ -13,11 +13,11 @@ from asni.pruning.hold import Hold
 from asni.pruning.messages import say
 from asni.pruning.optimizers import unwrapped
 from asni.pruning.pruner import Pruner
-from asni.sparse.in_place import InPlace
-from asni.sparse.native_steps import NativeSteps
-from asni.sparse.passes import Passes
-from asni.sparse.preparing import NotNowError, Preparing
-from asni.sparse.surroundings import images_of, is_plain_training
+from asni.sparse.loop.native_steps import NativeSteps
+from asni.sparse.loop.passes import Passes
+from asni.sparse.loop.preparing import NotNowError, Preparing
+from asni.sparse.loop.surroundings import images_of, is_plain_training
+from asni.sparse.optimizers.in_place import InPlace
 
 _CALL = "_compiled_call_impl"
 """What nn.Module calls instead of its hooks and forward, if it is set; torch leaves it out of copies and files."""

@@ -2,8 +2,8 @@
 
 from math import prod
 
-from asni.sparse.layers import Site
-from asni.sparse.network import Network
+from asni.sparse.network.layers import Site
+from asni.sparse.network.network import Network
 
 DENSE_RATE, SPARSE_RATE, WINOGRAD_RATE = 0.75, 0.55, 2.0
 """Multiplications per second of dense PyTorch, of the nonzeros and of Winograd, as parts of what a core can do."""

@@ -11,10 +11,17 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec
 
-from asni.sparse.exporting import check_by_running, check_hooks, counts_batches, program_of, two_items, unnoticed
-from asni.sparse.fusing import fused
-from asni.sparse.operators import OPERATORS, Call, Refused, Stored, Value, mapped
 from asni.sparse.steps import Shape, Step, Steps, UnsupportedError
+from asni.sparse.tracing.exporting import (
+    check_by_running,
+    check_hooks,
+    counts_batches,
+    program_of,
+    two_items,
+    unnoticed,
+)
+from asni.sparse.tracing.fusing import fused
+from asni.sparse.tracing.operators import OPERATORS, Call, Refused, Stored, Value, mapped
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 

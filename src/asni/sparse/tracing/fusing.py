@@ -20,7 +20,7 @@ def fused(steps: Steps) -> Steps:
     return replace(steps, steps=tuple(made.values()), shapes=shapes)
 
 
-def _maker_for_residual(step: Step, made: Mapping[str, Step], reads: Counter[str]) -> str | None:
+def _maker_for_residual(step: Step, made: dict[str, Step], reads: Counter[str]) -> str | None:
     """The batch norm that can take over an addition: of two, the one that was computed last."""
     if step.kind != "add" or len(step.inputs) != 2:
         return None

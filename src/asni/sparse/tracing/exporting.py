@@ -68,7 +68,7 @@ def program_of(model: nn.Module, images: Tensor) -> ExportedProgram:
     for module in model.modules():
         if counts_batches(module):
             # It would read its counter, which export refuses. It then passes on what it passes without a counter.
-            module.momentum = 0.0
+            vars(module)["momentum"] = 0.0
     try:
         with quiet():
             return torch.export.export(model, (images,), dynamic_shapes=({0: Dim("batch")},), strict=False)
@@ -119,13 +119,13 @@ def _drawn_in_python() -> tuple[object, ...]:
 
 def _own_gradients(output: Tensor) -> Iterator[str]:
     """The names of the torch.autograd.Functions behind an output."""
-    waiting, seen = [output.grad_fn], {None}
+    waiting: list[Any] = [output.grad_fn]
+    seen = set[Any]()
     while waiting:
         function = waiting.pop()
-        if function in seen:
+        if function is None or function in seen:
             continue
         seen.add(function)
         if isinstance(function, BackwardCFunction):
             yield type(function).__name__.removesuffix("Backward")
-        assert function is not None
         waiting += [following for following, _ in function.next_functions]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from asni.engine.graph import Array
-from asni.sparse.vector import Slice, Vector, memory_of
+from asni.sparse.network.vector import Slice, Vector, memory_of
 
 
 class DenseGradients:

@@ -18,13 +18,13 @@ from asni.engine.program.program import Memory, Program
 from asni.engine.program.types import Operation
 from asni.engine.steps import Steps as EngineSteps
 from asni.errors import UsageError
-from asni.sparse.batches import checked_images, checked_labels, require_running_statistics, require_size
-from asni.sparse.choices import plan_of_convolution, plan_of_linear
-from asni.sparse.drafting import Drafter, Values, gradient, layouts_of
-from asni.sparse.layers import Site
+from asni.sparse.network.batches import checked_images, checked_labels, require_running_statistics, require_size
+from asni.sparse.network.choices import plan_of_convolution, plan_of_linear
+from asni.sparse.network.drafting import Drafter, Values, gradient, layouts_of
+from asni.sparse.network.layers import Site
+from asni.sparse.network.tables import halo_of_gradient, walk_of_convolution, walk_of_features
+from asni.sparse.network.vector import Slice, Vector, require_dense_memory
 from asni.sparse.steps import Step, Steps, UnsupportedError
-from asni.sparse.tables import halo_of_gradient, walk_of_convolution, walk_of_features
-from asni.sparse.vector import Slice, Vector, require_dense_memory
 
 MOST_MEMORY = 0.7
 """The part of the machine's memory that the values of a batch may take."""

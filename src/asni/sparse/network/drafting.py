@@ -15,9 +15,9 @@ from asni.engine.graph import Array
 from asni.engine.program.calls import Draft
 from asni.engine.program.drafting import as_map
 from asni.engine.program.layouts import NO_HALO, Halo, layout_of
-from asni.sparse.layers import Site, Target, backward_calls, forward_calls
+from asni.sparse.network.layers import Site, Target, backward_calls, forward_calls
+from asni.sparse.network.vector import Vector
 from asni.sparse.steps import Step, Steps, UnsupportedError
-from asni.sparse.vector import Vector
 
 IMAGES, LABELS, GRADIENT = range(3)
 """The arrays that a program reads."""

@@ -8,10 +8,10 @@ from torch.optim import Optimizer
 
 from asni.engine.graph import Array
 from asni.engine.program.types import PARAMETERS, address
-from asni.sparse.optimizers import NUMBERS_PER_THREAD
-from asni.sparse.team import Team, operations_of
-from asni.sparse.torch_optimizers import SETTINGS, fill, keep_progress, kind_of, progress_of
-from asni.sparse.vector import Vector
+from asni.sparse.network.vector import Vector
+from asni.sparse.optimizers.nonzeros import NUMBERS_PER_THREAD
+from asni.sparse.optimizers.team import Team, operations_of
+from asni.sparse.optimizers.torch_optimizers import SETTINGS, fill, keep_progress, kind_of, progress_of
 
 DENSITY_OF_INDEX = 1 / 30
 """Below this, going from nonzero to nonzero is faster than going through all weights."""

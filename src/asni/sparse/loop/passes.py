@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from asni.sparse.dense_gradients import DenseGradients
-from asni.sparse.network import Network
-from asni.sparse.vector import memory_of
+from asni.sparse.loop.dense_gradients import DenseGradients
+from asni.sparse.network.network import Network
+from asni.sparse.network.vector import memory_of
 
 
 class Passes:

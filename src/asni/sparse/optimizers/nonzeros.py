@@ -11,10 +11,18 @@ from torch.optim import Optimizer
 
 from asni.engine.graph import Array
 from asni.engine.program.types import PARAMETERS, address
+from asni.sparse.network.vector import Vector, memory_of
+from asni.sparse.optimizers.team import Team, operations_of
+from asni.sparse.optimizers.torch_optimizers import (
+    SETTINGS,
+    Progress,
+    fill,
+    keep_progress,
+    kind_of,
+    progress_of,
+    require_known,
+)
 from asni.sparse.steps import UnsupportedError
-from asni.sparse.team import Team, operations_of
-from asni.sparse.torch_optimizers import SETTINGS, Progress, fill, keep_progress, kind_of, progress_of, require_known
-from asni.sparse.vector import Vector, memory_of
 
 NUMBERS_PER_THREAD = 2**15
 """Below this, waking another thread takes longer than its work."""

@@ -1,0 +1,1 @@
+"""From a model to the steps of its training, by way of torch.export."""
