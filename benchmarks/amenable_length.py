@@ -14,12 +14,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from asni import figures
 from asni.figures import style
 from asni.files import write_text
 
 RESULTS = Path(__file__).parents[1] / "results" / "sparse-training" / "amenable-length.json"
-FIGURE = RESULTS.with_name("amenable-length")
+FIGURE = RESULTS.with_suffix(".png")
 RECIPES = ("digits-fc", "mnist-fc")
 SEEDS = (0, 1, 2)
 LENGTHS = (0.02, 0.04, 0.06, 0.1, 0.2, 0.4, 1.0)
@@ -101,7 +100,8 @@ def main() -> None:
         rows[name] = trained(words, arguments.runs)
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     write_text(RESULTS, json.dumps(rows, indent=1) + "\n")
-    figures.save(draw(rows), FIGURE)
+    with style.applied():
+        draw(rows).savefig(FIGURE, dpi=200, metadata={"Software": None})
 
 
 if __name__ == "__main__":
