@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from asni.sparse.network.batches import require_running_statistics
 from asni.sparse.network.network import Network
 from asni.sparse.network.prediction import predicted_gain
+from asni.sparse.network.threads import useful_threads
 from asni.sparse.optimizers.nonzeros import Nonzeros
 from asni.sparse.steps import Steps
 from asni.sparse.tracing.tracing import traced
@@ -34,7 +35,8 @@ class Stepper:
         self.steps: Steps = traced(model, torch.zeros(2, *shape)) if previous is None else previous.steps
         require_running_statistics(self.steps)
         self.world = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-        self.network = Network(self.steps, model, masks, items=batch_size, threads=torch.get_num_threads())
+        threads = useful_threads(self.steps, model, masks, batch_size)
+        self.network = Network(self.steps, model, masks, items=batch_size, threads=threads)
         self.optimizer = Nonzeros(self.network, optimizer)
         self.load()
 

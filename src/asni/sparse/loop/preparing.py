@@ -17,6 +17,7 @@ from asni.sparse.loop.passes import Passes
 from asni.sparse.loop.surroundings import form_of, hooked
 from asni.sparse.network.network import Network
 from asni.sparse.network.prediction import predicted_gain
+from asni.sparse.network.threads import useful_threads
 from asni.sparse.optimizers.in_place import InPlace
 from asni.sparse.steps import Steps, UnsupportedError
 from asni.sparse.tracing.tracing import traced
@@ -109,7 +110,7 @@ class Preparing:
             return self._kernels
         if any(pruner.fixed_steps is not None and pruner.fixed_steps < FEWEST_STEPS for pruner in pruners):
             raise NotNowError("the masks change too often")
-        threads = torch.get_num_threads()
+        threads = useful_threads(steps, self.model, masks, items)
         network = Network(steps, self.model, masks, items=items, threads=threads)
         optimizer = InPlace(self.optimizer, network.vector, threads)
         self._kernels = Kernels(changes, masks, network, Passes(network), optimizer, predicted_gain(network))
