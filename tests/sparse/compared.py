@@ -76,12 +76,10 @@ def check_step(drawn: Drawn, network: Network, scale: float) -> bool:
 
 
 def check_gradients(network: Network, drawn: Drawn, exact: Found, single: Found) -> None:
-    # A gradient may be zero in theory, as that of a bias before batch norm is, and a remainder of rounding in practice.
-    largest = max(float(np.linalg.norm(each)) for each in exact.gradients.values())
     for name in network.slices:
         mask = drawn.masks[name].numpy() if name in drawn.masks else 1
         theirs, rounded = (each.gradients[name] * mask for each in (exact, single))
-        _check(name, gradient_in(network, name), theirs, rounded, 1e-6 * largest + 1e-7)
+        _check(name, gradient_in(network, name), theirs, rounded, 1e-6 * exact.terms)
 
 
 def _check(name: str, found: Array, exact: Array, single: Array, floor: float) -> None:
