@@ -40,7 +40,7 @@ class Network:
         self, steps: Steps, model: nn.Module, masks: Mapping[str, Tensor], *, items: int, threads: int
     ) -> None:
         if library() is None:
-            raise UnsupportedError(choice().why)
+            raise UnsupportedError(f"sparse ones need the native core ({choice().why})")
         self.steps, self.items, self.threads = steps, items, threads
         self._then: Any = None
         self._train_and_then: Any
