@@ -31,7 +31,7 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
         yield found
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(
     random=st.randoms(use_true_random=False),
     count=st.integers(1, 7),
@@ -93,6 +93,10 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "depthwise": lambda: nn.Sequential(
         conv(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), conv(8, 8, 3, padding=1, groups=8),
         nn.BatchNorm2d(8), nn.ReLU(), conv(8, 16, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10),
+    ),
+    "dropouts": lambda: nn.Sequential(
+        conv(3, 4, 3, padding=1), nn.ReLU(), nn.Dropout(0.4), conv(4, 4, 3, padding=1), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.2), nn.Linear(64, 10),
     ),
     "no padding": lambda: nn.Sequential(
         conv(3, 4, 3), nn.ReLU(), conv(4, 5, 3), nn.ReLU(), nn.Flatten(), nn.Linear(80, 10)

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from asni.pruning.hold import Hold
+from asni.sparse.network import threads as useful
 from asni.sparse.stepper import Stepper
 from tests.sparse.small_models import Own
 
@@ -142,7 +143,10 @@ def test_the_state_of_the_optimiser_is_that_of_torch(make: Make) -> None:
 
 
 @pytest.mark.parametrize(("name", "threads"), [("SGD", 1), ("Adam", 2), ("AdamW", 3)])
-def test_a_stepper_made_anew_continues_with_the_same_bits(name: str, threads: int) -> None:
+def test_a_stepper_made_anew_continues_with_the_same_bits(
+    name: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(useful, "MULTIPLICATIONS_PER_THREAD", 1)
     before, make = torch.get_num_threads(), OPTIMISERS[name]
     torch.set_num_threads(threads)
     try:
@@ -151,6 +155,7 @@ def test_a_stepper_made_anew_continues_with_the_same_bits(name: str, threads: in
             model = residual(dropped=0.3)
             masks, optimizer = pruned(model), make(model.parameters())
             stepper = stepper_of(model, optimizer, masks)
+            assert stepper.network.threads == threads
             torch.manual_seed(7)
             losses = []
             for number, (images, labels) in enumerate(batches(6)):
@@ -221,3 +226,16 @@ def test_the_loss_is_weighted() -> None:
         stepper = stepper_of(model, SGD(model.parameters(), 0.1), pruned(model))
         losses.append(float(stepper.step(images, labels, weight=weight)))
     assert losses[1] == pytest.approx(0.25 * losses[0])
+
+
+def test_weights_that_see_padding_alone_decay() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.Flatten(), nn.Linear(4, CLASSES))
+    before = model[0].weight.detach().clone()  # type: ignore[operator]
+    optimizer = SGD(model.parameters(), 0.5, weight_decay=0.5)
+    stepper = Stepper(model, optimizer, {}, batch_size=2, shape=(3, 1, 1))
+    stepper.step(torch.randn(2, 3, 1, 1), torch.tensor([0, 1]), weight=1.0)
+    stepper.store()
+    after = model[0].weight.detach()  # type: ignore[operator]
+    torch.testing.assert_close(after[:, :, 0], before[:, :, 0] * 0.75)
+    assert not torch.allclose(after[:, :, 1, 1], before[:, :, 1, 1] * 0.75)
