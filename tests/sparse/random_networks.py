@@ -78,9 +78,9 @@ class _Builder:
     def _coin(self, chance: float = 0.5) -> bool:
         return self.random.random() < chance
 
-    def _any(self, *, is_map: bool = False) -> str:
-        """A value; the last ones more often, so that steps follow each other. A flattened map is no map any more."""
-        views = {step.output for step in self.steps if step.kind == "flatten"} if is_map else set()
+    def _any(self, *, may_be_padded: bool = False) -> str:
+        """A value; the last ones more often, so that steps follow each other. No kernel pads a flattened map."""
+        views = {step.output for step in self.steps if step.kind == "flatten"} if may_be_padded else set()
         names = [name for name in self.shapes if name not in views]
         return self.random.choice([names[-1], names[-1], self.random.choice(names)])
 
@@ -128,7 +128,7 @@ class _Builder:
     # Steps
 
     def conv(self) -> None:
-        random, x = self.random, self._any(is_map=True)
+        random, x = self.random, self._any(may_be_padded=True)
         _, channels, *size = self.shapes[x]
         groups = random.choice([1, 1, 1, *(each for each in range(2, channels + 1) if channels % each == 0)])
         if self._coin():
@@ -152,7 +152,7 @@ class _Builder:
 
     def same(self) -> None:
         """A convolution to a map of the same shape, which a later step may add to its input."""
-        x = self._any(is_map=True)
+        x = self._any(may_be_padded=True)
         _, channels, height, width = self.shapes[x]
         weight = self._weight("weight", channels, channels, 3, 3)
         self.add_step(
@@ -215,7 +215,7 @@ class _Builder:
         self.add_step("drop_out", [x], self.shapes[x], {}, probability=self.random.choice([0.1, 0.5, 0.8]))
 
     def pool(self) -> None:
-        x = self._any(is_map=True)
+        x = self._any()
         is_whole = self._coin(0.3)
         rows, columns, dilation = self._bins(x) if is_whole else self._windows(x)
         mode = self.random.choice(["max", "average"])

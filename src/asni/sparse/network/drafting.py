@@ -26,30 +26,32 @@ LOGITS, LOSS = range(2)
 
 
 class Values:
-    """Where the values of a network and their gradients lie; flattened maps are the maps themselves."""
+    """Where the values of a network and their gradients lie.
+
+    A flattened map that linear layers read is the map itself, halo and all; for others it is copied.
+    """
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
         self.maps = {steps.input: steps.input}
         self.relu: dict[str, bool] = {steps.input: False}
+        linear = Counter(name for step in steps.steps if step.kind == "linear" for name in step.inputs)
+        reads = Counter([steps.output, *(name for step in steps.steps for name in step.inputs)])
         for step in steps.steps:
-            is_view = step.kind == "flatten"
+            is_view = step.kind == "flatten" and linear[step.output] == reads[step.output]
             self.maps[step.output] = self.maps[step.inputs[0]] if is_view else step.output
             self.relu.setdefault(self.maps[step.output], bool(step.settings.get("relu", False)))
         self.readers = Counter(
-            self.maps[name] for step in steps.steps if step.kind != "flatten" for name in step.inputs
+            self.maps[name] for step in steps.steps if not self.is_view(step.output) for name in step.inputs
         )
 
     def shape(self, name: str) -> tuple[int, int, int, int]:
         """The shape of a value as it is read, which may be flattened."""
         return self.steps.shapes[name]
 
-    def require_maps(self) -> None:
-        """Refuse convolutions and pools of what was flattened: in memory it is still the map."""
-        for step in self.steps.steps:
-            (read, *_) = step.inputs
-            if step.kind in ("conv", "pool") and self.shape(read) != self.shape(self.maps[read]):
-                raise UnsupportedError(f"{step.name}: a {step.kind} of a flattened map, which the kernels do not have")
+    def is_view(self, name: str) -> bool:
+        """Whether a value is another one."""
+        return self.maps[name] != name
 
 
 def gradient(name: str) -> str:
@@ -120,7 +122,7 @@ class Drafter:
         layout = self.draft.layouts[name]
         if shape is not None and shape != layout.shape:
             if not layout.is_contiguous:
-                raise UnsupportedError(f"{name} is padded by one layer and flattened by another")
+                raise UnsupportedError(f"{name}: a flattened map that a convolution pads")
             layout = layout_of(shape, "lanes", self.draft.machine)
         return {role: self.draft.place(name), f"{role}_channel": layout.channel, f"{role}_row": layout.row}
 
@@ -264,8 +266,28 @@ class Drafter:
             average=int(is_average), **_windows(step), pairs=int(pairs),
         )  # fmt: skip
 
+    # Flattened maps
+
     def flatten(self, number: int, step: Step) -> None:
-        """A flattened map is the map itself."""
+        if self.values.is_view(step.output):
+            return
+        shape, name = self.values.shape(step.inputs[0]), self.values.maps[step.inputs[0]]
+        self.draft.call(
+            "add", number, step.output, (name,),
+            **self._map("a", name), **self._map("b", None), **self._map("y", step.output, shape), **self._size(shape),
+            relu=0,
+        )  # fmt: skip
+
+    def flatten_backward(self, number: int, step: Step) -> None:
+        if self.values.is_view(step.output):
+            return
+        shape, dy = self.values.shape(step.inputs[0]), gradient(step.output)
+        da, touched = self._target("da", step.inputs[0], shape)
+        if touched:
+            self.draft.call(
+                "add_backward", number, dy, touched,
+                **self._map("dy", dy, shape), **da, **self._map("db", None), **self._size(shape),
+            )  # fmt: skip
 
 
 def _windows(step: Step) -> dict[str, Any]:
@@ -298,5 +320,5 @@ _FORWARD: dict[str, _Method] = {
 _BACKWARD: dict[str, _Method] = {
     "conv": Drafter.layer_backward, "linear": Drafter.layer_backward, "batch_norm": Drafter.batch_norm_backward,
     "add": Drafter.add_backward, "drop_out": Drafter.drop_out_backward, "pool": Drafter.pool_backward,
-    "flatten": Drafter.flatten,
+    "flatten": Drafter.flatten_backward,
 }  # fmt: skip

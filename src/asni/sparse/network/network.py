@@ -50,7 +50,6 @@ class Network:
         self._buffers = {name: buffer for name, buffer in model.named_buffers() if buffer.dtype == torch.float32}
         self._counters = _counters(steps, model)
         self._values = Values(steps)
-        self._values.require_maps()
         self._draft = Draft("lanes", self.machine)
         layouts_of(self._values, self._draft, _halos(self._values), _gradient_halos(self._values, self._parameters))
         self.sites = {
