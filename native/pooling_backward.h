@@ -60,10 +60,12 @@ ASNI_INLINE void add_window(const PoolBackward &p, const PoolPlane &plane, int64
 }
 
 // Windows may overlap: a row is cleared before the first of them, and masked after the last, while it is in the cache.
+// Dilated windows that padding cuts off at the top do not begin in their order, so that any may be the last.
 static void pool_backward_windows(const PoolBackward &p, const PoolPlane &plane) {
     int64_t begun = 0, done = 0;
     for (int64_t r = 0; r < p.size.rows; r++) {
-        const int64_t next = r + 1 < p.size.rows ? p.row_window[2 * r + 2] : p.height;
+        const int64_t following = p.row_step == 1 ? p.row_window[2 * smaller(r + 1, p.size.rows - 1)] : 0;
+        const int64_t next = r + 1 < p.size.rows ? following : p.height;
         for (; begun < larger(next, p.row_window[2 * r + 1]); begun++)
             if (!p.dx.accumulate) memset(plane.dx + begun * p.dx.d.row, 0, (size_t)(p.width * LANES) * 4);
         for (int64_t c = 0; c < p.size.columns; c++) add_window(p, plane, r, c);

@@ -88,7 +88,7 @@ def test_a_schedule_that_rests_is_fixed_until_it_goes_on() -> None:
 
 
 @pytest.mark.parametrize("parent", [Hold, GradualMagnitude, RigL, SET, EarlyBird])
-@pytest.mark.parametrize("method", ["before_step", "after_step"])
+@pytest.mark.parametrize("method", ["before_step", "after_step", "settle"])
 def test_a_step_of_the_user_s_own_is_never_left_out(parent: type[Pruner], method: str) -> None:
     options: dict[type[Pruner], dict[str, Any]] = {
         Hold: {},

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
+import asni
 from asni.methods.asni import ASNI
 from asni.methods.rigl import SET, RigL
 from asni.methods.soft_threshold import STR
@@ -424,3 +425,36 @@ def test_a_checkpoint_of_the_block_continues_without_it() -> None:
     hold.detach()
     require_close(resumed.state_dict(), model.state_dict(), DRIFT)
     require_close(optimizer_of_resumed.state_dict(), optimizer.state_dict(), DRIFT)
+
+
+def test_gradients_that_are_written_through_data_are_masked() -> None:
+    model = nn.Sequential(nn.Linear(64, 100), nn.ReLU(), nn.Linear(100, 10))
+    optimizer = torch.optim.Adam(model.parameters())
+    hold = asni.Hold(model, optimizer, asni.keep_largest(asni.prunable(model), keep=700))
+    with asni.sparse_training(model, optimizer) as training:
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.rand(60, 64)).square().mean().backward()
+            for parameter in model.parameters():
+                assert parameter.grad is not None
+                parameter.grad.data.add_(0.01)
+            optimizer.step()
+    assert training.sparse_passes == 3
+    assert sum(int((weight != 0).sum()) for weight in hold.weights.values()) == 700
+
+
+def test_a_backward_pass_after_a_change_of_the_weights_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(64, 100), nn.ReLU(), nn.Linear(100, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    asni.Hold(model, optimizer, asni.keep_largest(asni.prunable(model), keep=700))
+    with asni.sparse_training(model, optimizer) as training:
+        for _ in range(2):
+            loss = model(torch.rand(60, 64)).square().mean()
+            loss.backward()
+            optimizer.step()
+        loss = model(torch.rand(60, 64)).square().mean()
+        with torch.no_grad():
+            model[0].weight.mul_(2.0)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+    assert training.sparse_passes == 2

@@ -45,10 +45,10 @@ class Windows:
 
 @st.composite
 def windows(draw: st.DrawFn) -> Windows:
-    kernel, dilation = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2]))
+    kernel, dilation = draw(st.integers(1, 5)), draw(st.sampled_from([1, 1, 2]))
     pad, span = draw(st.integers(0, kernel // 2)), dilation * (kernel - 1) + 1
     # Every window sees a place of the map.
-    length = draw(st.integers(max(span, pad + 1), 10))
+    length = draw(st.integers(max(span, pad + 1), 12))
     return Windows(length, kernel, draw(st.integers(1, 3)), pad, dilation)
 
 

@@ -29,6 +29,9 @@ from asni.pruning.sharded import any_sharded, from_local, local, spread_like
 # These optimisers keep a weight and its state at zero while its gradient and state are zero.
 ZERO_GRADIENT_HOLDS = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 
+_STEPS = ("before_step", "mask_gradient", "settle", "after_step", "prune", "update_masks")
+"""What a subclass may do in a step, and with its masks."""
+
 LOOKS_PRUNED = 0.001
 """The fraction of zeros above which a network was pruned before: initial values and rounding give next to none."""
 
@@ -145,12 +148,8 @@ class Hold(Pruner):
 
     def mask_gradient(self, name: str) -> None:
         gradient = self.weights[name].grad
-        if gradient is not None and not self._dense and not self.is_masked(name):
+        if gradient is not None and not self._dense:
             _zero_pruned(local(gradient) if self._sharded else gradient, self._bits[name])
-
-    def is_masked(self, name: str) -> bool:
-        """Whether it is known that the gradients of a layer's pruned weights are zero already."""
-        return False
 
     def settle(self) -> None:
         if type(self.optimizer) in ZERO_GRADIENT_HOLDS or self._dense:
@@ -166,7 +165,7 @@ class Hold(Pruner):
     def steps_as(self, kind: type[Pruner]) -> bool:
         """Whether a step does what it does in `kind`: a subclass with code of its own may change the masks there."""
         own = type(self)
-        return own.before_step is kind.before_step and own.after_step is kind.after_step
+        return all(getattr(own, name, None) is getattr(kind, name, None) for name in _STEPS)
 
     def warn_if_pruned_before(self, share: float) -> None:
         """Warn that a pruner starts from a sparse network, whose zeros it does not hold."""

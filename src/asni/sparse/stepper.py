@@ -31,14 +31,19 @@ class Stepper:
         shape: tuple[int, ...],
         previous: "Stepper | None" = None,
     ) -> None:
-        """`previous` was made for the same model and other masks."""
-        self.steps: Steps = traced(model, torch.zeros(2, *shape)) if previous is None else previous.steps
+        """`previous` was made for the same model and other masks, and is of no use afterwards."""
+        self.steps: Steps = traced(model, torch.zeros(2, *shape)) if previous is None else previous.given_up()
         require_running_statistics(self.steps)
         self.world = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
         threads = useful_threads(self.steps, model, masks, batch_size)
         self.network = Network(self.steps, model, masks, items=batch_size, threads=threads)
         self.optimizer = Nonzeros(self.network, optimizer)
         self.load()
+
+    def given_up(self) -> Steps:
+        """The steps of the model; the memory of this stepper is for the next one."""
+        del self.network, self.optimizer
+        return self.steps
 
     @property
     def about(self) -> str:

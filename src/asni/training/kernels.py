@@ -113,7 +113,8 @@ class Kernels:
         self._left: int | None = 1
         """For how many steps the choice holds; None: for all."""
         self._trial = Trial(passed=asked == "sparse")
-        self._told = False
+        self._told = ""
+        """Of which kernels the user was told last."""
         why = _hindrance(fabric, trained.pruner)
         if accelerate is None or asked == "dense" or why:
             self._stay_dense(why if accelerate and asked == "sparse" else "")
@@ -238,6 +239,8 @@ class Kernels:
             predicted = self._stepper.predicted
         except AsniError as error:
             why = str(error)
+        except MemoryError:
+            why = "sparse ones need more memory than there is"
         everywhere = gathered(self.fabric, (why, predicted))
         if whys := [each for each, _ in everywhere if each]:
             self._stay_dense(whys[0])
@@ -274,9 +277,10 @@ class Kernels:
             self._tell(f"dense kernels: {why}")
 
     def _tell(self, line: str) -> None:
-        if not self._told:
+        kind = line.partition(" ")[0]
+        if kind != self._told:
             self.say(line)
-        self._told = True
+        self._told = kind
 
 
 def _hindrance(fabric: Fabric, pruner: Pruner | None) -> str:

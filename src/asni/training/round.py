@@ -329,4 +329,6 @@ def train_step(
     optimizer.zero_grad()
     fabric.backward(loss)
     optimizer.step()
+    if not weight:
+        model.train()
     return loss.detach()

@@ -109,6 +109,8 @@ class SparseTraining:
             self._why = str(reason)
         except AsniError as reason:
             self._tell(str(reason))
+        except MemoryError:
+            self._tell("sparse ones need more memory than there is")
         finally:
             self._is_preparing = False
         return None

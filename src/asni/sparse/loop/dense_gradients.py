@@ -13,7 +13,7 @@ from asni.sparse.network.vector import Slice, Vector, memory_of
 class DenseGradients:
     """Fills tensors with the gradients of a vector; pruned weights have a gradient of zero.
 
-    Memory is used again as soon as nobody else holds it, and if somebody has written to it, it is cleared before.
+    Memory is used again as soon as nobody else holds it.
     """
 
     def __init__(self, vector: Vector) -> None:
@@ -28,26 +28,14 @@ class DenseGradients:
             buffer = self._buffers[parameter] = _Buffer.like(parameter)
         return buffer.filled(where, numbers)
 
-    def are_masked(self) -> None:
-        """Take note that the gradients of pruned weights have just been set to zero, whatever they were before."""
-        for parameter, buffer in self._buffers.items():
-            if buffer.holds(parameter.grad):
-                buffer.version = buffer.tensor._version
-
-    def is_masked(self, parameter: Tensor) -> bool:
-        """Whether nobody has written to the gradient of a parameter since it was filled."""
-        buffer = self._buffers.get(parameter)
-        return buffer is not None and buffer.holds(parameter.grad) and buffer.version == buffer.tensor._version
-
 
 @dataclass
 class _Buffer:
-    """A tensor that is zero where it is not filled, as long as its version is the one that is noted here."""
+    """A tensor, and who uses its memory."""
 
     tensor: Tensor
     memory: Array
     storage: Any
-    version: int = 0
     own_uses: int = 0
 
     @classmethod
@@ -56,10 +44,6 @@ class _Buffer:
         buffer = cls(tensor, memory_of(tensor).numpy(), tensor.untyped_storage())
         buffer.own_uses = buffer._uses()
         return buffer
-
-    def holds(self, gradient: Tensor | None) -> bool:
-        """Whether this is the memory of a gradient."""
-        return gradient is not None and gradient.data_ptr() == self.tensor.data_ptr()
 
     @property
     def is_free(self) -> bool:
@@ -73,9 +57,8 @@ class _Buffer:
         if where.index is None:
             self.memory[:] = values
         else:
-            if self.tensor._version != self.version:
-                self.memory.fill(0)
-                self.version = self.tensor._version
+            # Whoever had it may have written to it, also where nothing tells.
+            self.memory.fill(0)
             self.memory[where.index] = values
         # Another tensor on the same memory: autograd makes it the parameter's gradient as it is, without a copy.
         return self.tensor.detach()

@@ -63,14 +63,15 @@ class _OnNonzeros(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, passes: Passes, this: _Pass, images: Tensor, *parameters: Tensor) -> Tensor:
         context.passes, context.this = passes, this
-        context.save_for_backward(images)
+        # Autograd refuses a backward pass after the weights have changed, as it does for the model's own forward.
+        context.save_for_backward(images, *(each for each in parameters if each.ndim > 1))
         passes.load()
         return torch.from_numpy(passes.network.forward(images.contiguous().numpy(), training=True))
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        passes, this, (images,) = context.passes, context.this, context.saved_tensors
+        passes, this, (images, *_) = context.passes, context.this, context.saved_tensors
         network = passes.network
         if this.has_gradients:
             # The first backward pass has used the memory of the values for gradients.

@@ -1,18 +1,15 @@
 """Kernels for a model as it is at this moment: made when they are first needed, and again when the masks change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from asni.pruning.foreign_steps import pruners_of
 from asni.pruning.masks import Masks
 from asni.pruning.pruner import Pruner
-from asni.sparse.loop.dense_gradients import DenseGradients
 from asni.sparse.loop.passes import Passes
 from asni.sparse.loop.surroundings import form_of, hooked
 from asni.sparse.network.network import Network
@@ -77,7 +74,6 @@ class Preparing:
         kernels = self._kernels
         if kernels is None or kernels.changes != _changes(pruners):
             return None
-        kernels.passes.gradients.are_masked()
         return kernels.optimizer
 
     def _trace(self, images: Tensor) -> None:
@@ -110,18 +106,16 @@ class Preparing:
             return self._kernels
         if any(pruner.fixed_steps is not None and pruner.fixed_steps < FEWEST_STEPS for pruner in pruners):
             raise NotNowError("the masks change too often")
+        # Memory for one network at a time.
+        self._kernels = kernels = None
         threads = useful_threads(steps, self.model, masks, items)
         network = Network(steps, self.model, masks, items=items, threads=threads)
         optimizer = InPlace(self.optimizer, network.vector, threads)
         self._kernels = Kernels(changes, masks, network, Passes(network), optimizer, predicted_gain(network))
-        for pruner in pruners:
-            vars(pruner)["is_masked"] = partial(_is_masked, self._kernels.passes.gradients, pruner.weights)
         return self._kernels
 
     def close(self) -> None:
         """Forget the kernels."""
-        for pruner in pruners_of(self.optimizer):
-            vars(pruner).pop("is_masked", None)
         self._form = self._kernels = None
 
     def _masks(self, pruners: Sequence[Pruner]) -> Masks:
@@ -137,10 +131,6 @@ class Preparing:
 
 def _changes(pruners: Sequence[Pruner]) -> Changes:
     return tuple((id(pruner), pruner.mask_changes) for pruner in pruners)
-
-
-def _is_masked(gradients: DenseGradients, weights: Mapping[str, Tensor], name: str) -> bool:
-    return gradients.is_masked(weights[name])
 
 
 def _are_final(pruners: Sequence[Pruner]) -> bool:
