@@ -454,7 +454,7 @@ def test_a_backward_pass_after_a_change_of_the_weights_is_refused() -> None:
             optimizer.step()
         loss = model(torch.rand(60, 64)).square().mean()
         with torch.no_grad():
-            model[0].weight.mul_(2.0)
+            model.get_parameter("0.weight").mul_(2.0)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             loss.backward()
     assert training.sparse_passes == 2
