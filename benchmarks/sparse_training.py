@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from asni import recipes
+from asni.engine.comparing.bench import interleaved
 from asni.engine.graph import Array
 from asni.engine.machine import processor
 from asni.engine.native import TITLES, VARIABLE, choice
@@ -44,9 +45,6 @@ SETS = {
 """The instruction sets to measure with, and what keeps torch from using more of the processor."""
 OURS, DENSE = "asni", ("dense", "dense, channels_last")
 SECONDS, QUICK_SECONDS = 8.0, 2.0
-LEAST_ROUNDS, MOST_ROUNDS = 5, 100
-TURN_SECONDS = 0.03
-"""How long a contestant steps in its turn: one step, or as many as fit."""
 STILL = 1e-9
 """A learning rate that leaves the weights where they are: on one batch the gradients would soon vanish."""
 TOLERANCE = 1e-3
@@ -187,25 +185,7 @@ def _require_same_loss(steps: Calls) -> None:
 
 def _timed(calls: Calls, seconds: float, clock: Callable[[], float]) -> dict[str, Row]:
     """Milliseconds of a step of each; they take turns, so that a slow moment affects all of them."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    started = time.perf_counter()
-    for number in range(MOST_ROUNDS):
-        if number >= LEAST_ROUNDS and time.perf_counter() - started > seconds:
-            break
-        for name, call in calls.items():
-            times[name].append(_turn(call, clock))
-    return {name: _summary(taken) for name, taken in times.items()}
-
-
-def _turn(call: Callable[[], object], clock: Callable[[], float]) -> float:
-    # The first call brings its weights back into the caches, and others' threads to rest.
-    call()
-    calls = 0
-    started = clock()
-    while (taken := clock() - started) < TURN_SECONDS or not calls:
-        call()
-        calls += 1
-    return taken / calls
+    return {name: _summary(taken) for name, taken in interleaved(calls, seconds, clock).items()}
 
 
 def _summary(taken: Sequence[float]) -> Row:

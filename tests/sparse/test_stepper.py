@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
+from asni.errors import AsniError
 from asni.pruning.hold import Hold
 from asni.sparse.network import threads as useful
 from asni.sparse.stepper import Stepper
@@ -235,3 +236,14 @@ def test_weights_that_see_padding_alone_decay() -> None:
     after = model[0].weight.detach()  # type: ignore[operator]
     torch.testing.assert_close(after[:, :, 0], before[:, :, 0] * 0.75)
     assert not torch.allclose(after[:, :, 1, 1], before[:, :, 1, 1] * 0.75)
+
+
+def test_a_batch_that_is_refused_is_no_step() -> None:
+    model = nn.Linear(6, 4)
+    optimizer = torch.optim.Adam(model.parameters())
+    stepper = Stepper(model, optimizer, {}, batch_size=5, shape=(6,))
+    stepper.step(torch.randn(5, 6), torch.randint(4, (5,)), weight=1.0)
+    with pytest.raises(AsniError, match="label"):
+        stepper.step(torch.randn(5, 6), torch.full((5,), 9), weight=1.0)
+    stepper.store()
+    assert optimizer.state[model.weight]["step"] == 1

@@ -61,9 +61,7 @@ class Stepper:
         """Take one step; returns the loss before it, times `weight`."""
         network = self.network
         if self.world == 1:
-            self.optimizer.advance()
-            loss = network.train(images.contiguous().numpy(), labels.numpy(), weight, then=self.optimizer.operations)
-            return torch.tensor(loss)
+            return torch.tensor(network.train(images.contiguous().numpy(), labels.numpy(), weight, self.optimizer))
         loss = network.train(images.contiguous().numpy(), labels.numpy(), weight) if weight else 0.0
         self._average(has_gradient=bool(weight))
         self.optimizer.step()

@@ -100,7 +100,9 @@ def graph_of(file: Path) -> Graph:
     return read_graph(file)
 
 
-def interleaved(calls: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, list[float]]:
+def interleaved(
+    calls: Mapping[str, Callable[[], object]], seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
     """Seconds of a call of each, once a round; they take turns, so that a slow moment affects all of them."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     started = time.perf_counter()
@@ -108,7 +110,7 @@ def interleaved(calls: Mapping[str, Callable[[], object]], seconds: float) -> di
         if number >= LEAST_ROUNDS and time.perf_counter() - started > seconds:
             break
         for name, call in calls.items():
-            times[name].append(_turn(call))
+            times[name].append(_turn(call, clock))
     return times
 
 
@@ -206,12 +208,12 @@ def _with_speed_ups(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _turn(call: Callable[[], object]) -> float:
+def _turn(call: Callable[[], object], clock: Callable[[], float]) -> float:
     # The first call brings its weights back into the caches, and others' threads to rest.
     call()
     calls = 0
-    started = time.perf_counter()
-    while (taken := time.perf_counter() - started) < TURN_SECONDS or not calls:
+    started = clock()
+    while (taken := clock() - started) < TURN_SECONDS or not calls:
         call()
         calls += 1
     return taken / calls

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -28,6 +28,15 @@ from asni.sparse.steps import Step, Steps, UnsupportedError
 
 MOST_MEMORY = 0.7
 """The part of the machine's memory that the values of a batch may take."""
+
+
+class Optimizer(Protocol):
+    """Steps the numbers of a network by operations for the native core."""
+
+    operations: Any
+
+    def advance(self) -> None:
+        """Prepare the operations for the next step."""
 
 
 class Network:
@@ -119,16 +128,19 @@ class Network:
         for norm, momentum in zip(self._norms, momenta, strict=True):
             norm.momentum = momentum
 
-    def train(self, images: Array, labels: Array, scale: float, then: Any = None) -> float:
+    def train(self, images: Array, labels: Array, scale: float, optimizer: Optimizer | None = None) -> float:
         """Forward, the mean cross entropy times `scale`, and backward in one call; returns the loss.
 
-        `then` are operations for the same call, such as the step of an optimiser.
+        The same call takes the step of an optimiser, if there is one.
         """
         images = checked_images(images, self.steps.shapes[self.steps.input])
         require_size(self.steps, len(images), self.items)
         labels = checked_labels(labels, len(images), self._classes)
         self._set_mode(True)
         self._drafter.scale[0] = scale
+        if optimizer is not None:
+            optimizer.advance()
+        then = None if optimizer is None else optimizer.operations
         if then is not self._then:
             self._then, self._train_and_then = then, _listed(self._train, then or ())
         self._memory.run_some(self._train_and_then, (images, labels), (self._nothing, self._loss), len(images))
