@@ -1,6 +1,7 @@
 // The sum of two maps, its gradient, and the sum of each channel: the gradient of a bias.
 #pragma once
 #include "gradients.h"
+#include "layout.h"
 #include <utility>
 
 namespace ASNI_NAMESPACE {
@@ -101,10 +102,28 @@ static void add_backward(const void *parameters, const asni_run *run) {
     }, p.dy, p.da, p.db);
 }
 
-// Divided by channels alone: the same bits for any number of threads.
+// Of a linear layer: one vector of each group, and the lanes of several channels at once. Returns the channels that are
+// left over.
+static Range feature_sums(const ChannelSums &p, const asni_run *run, Range channels) {
+    for (; channels.begin + LANES <= channels.end; channels.begin += LANES) {
+        Vector<LANES> rows[LANES];
+        ASNI_UNROLL for (int i = 0; i < LANES; i++) {
+            const float *dy = run->arena + p.dy.at + (channels.begin + i) * p.dy.channel;
+            rows[i] = load<LANES>(dy);
+            for (int64_t g = 1; g < run->groups; g++) rows[i] += load<LANES>(dy + g * run->group_stride);
+        }
+        sum_rows<LANES / 2>(rows);
+        store<LANES>(p.sums + channels.begin, rows[0]);
+    }
+    return channels;
+}
+
+// Divided by whole vectors of channels alone: the same bits for any number of threads.
 static void channel_sums(const void *parameters, const asni_run *run) {
     const ChannelSums &p = *(const ChannelSums *)parameters;
-    const Range mine = share(p.size.channels, run);
+    const Range vectors = share((p.size.channels + LANES - 1) / LANES, run);
+    Range mine = {vectors.begin * LANES, smaller(p.size.channels, vectors.end * LANES)};
+    if (p.size.rows * p.size.columns == 1 && run->groups <= STRETCH) mine = feature_sums(p, run, mine);
     for (int64_t c = mine.begin; c < mine.end; c++) {
         Total total;
         each_stretch(run, {{0, run->groups}, {c, c + 1}}, p.size, [&](const Stretch &s) {

@@ -83,7 +83,7 @@ const asni_kernels *kernels() {
 } // namespace
 
 // Raised whenever a structure or function of this interface changes.
-ASNI_EXPORT int asni_abi(void) { return 3; }
+ASNI_EXPORT int asni_abi(void) { return 4; }
 
 ASNI_EXPORT int asni_supported(const char *isa) { return find(isa) != nullptr; }
 

@@ -28,17 +28,6 @@ struct SparseBackward {
     int64_t tile_groups, tile_rows, tile_columns;
 };
 
-// rows[0][i] becomes the sum of rows[i].
-template <int STEP> ASNI_INLINE void sum_rows(Vector<LANES> *rows) {
-    if constexpr (STEP > 0) {
-        ASNI_UNROLL for (int i = 0; i < STEP; i++) {
-            exchange<STEP>(rows[i], rows[i + STEP], std::make_index_sequence<LANES>());
-            rows[i] += rows[i + STEP];
-        }
-        sum_rows<STEP / 2>(rows);
-    }
-}
-
 // to[k] becomes the sum of vector k.
 static void sum_lanes(const float *vectors, int64_t count, float *to) {
     int64_t k = 0;
@@ -156,10 +145,11 @@ template <int G, int R, int C, bool DX> static void backward_tiled(const SparseB
 
 struct BackwardTiles {
     int groups, rows, columns;
-    void (*with_dx)(const SparseBackward &, const asni_run *);
+    void (*with_dx)(const SparseBackward &, const asni_run *);     // null if its sums would not stay in registers
     void (*without_dx)(const SparseBackward &, const asni_run *);
 };
 #define ASNI_BACKWARD_TILE(g, r, c) {g, r, c, backward_tiled<g, r, c, true>, backward_tiled<g, r, c, false>}
+#define ASNI_WEIGHTS_TILE(g, r, c) {g, r, c, nullptr, backward_tiled<g, r, c, false>}
 
 static const BackwardTiles BACKWARD_TILES[] = {
     ASNI_BACKWARD_TILE(1, 1, 1), ASNI_BACKWARD_TILE(1, 1, 2), ASNI_BACKWARD_TILE(1, 1, 4), ASNI_BACKWARD_TILE(1, 2, 2),
@@ -168,6 +158,8 @@ static const BackwardTiles BACKWARD_TILES[] = {
 #if ASNI_LANES == 16
     ASNI_BACKWARD_TILE(1, 1, 7), ASNI_BACKWARD_TILE(1, 1, 8), ASNI_BACKWARD_TILE(1, 2, 4), ASNI_BACKWARD_TILE(1, 3, 4),
     ASNI_BACKWARD_TILE(8, 1, 1), ASNI_BACKWARD_TILE(2, 2, 2),
+#else
+    ASNI_WEIGHTS_TILE(8, 1, 1),
 #endif
 };
 constexpr int BACKWARD_TILE_COUNT = sizeof BACKWARD_TILES / sizeof BACKWARD_TILES[0];

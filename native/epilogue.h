@@ -33,6 +33,13 @@ template <int N> struct Finiteness {
     // At results that lie side by side.
     ASNI_METHOD void look(const float *results, int64_t count) {
         int64_t k = 0;
+        // Several sums, so that none has to wait for the one before.
+        Finiteness others[3];
+        for (; k + 4 * N <= count; k += 4 * N) {
+            look(load<N>(results + k));
+            ASNI_UNROLL for (int i = 0; i < 3; i++) others[i].look(load<N>(results + k + (i + 1) * N));
+        }
+        ASNI_UNROLL for (int i = 0; i < 3; i++) poison += others[i].poison;
         for (; k + N <= count; k += N) look(load<N>(results + k));
         for (; k < count; k++) look(all<N>(results[k]));
     }

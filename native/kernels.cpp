@@ -67,7 +67,7 @@ static int64_t tile(int64_t kernel, int64_t index, int64_t *to) {
     }
     if (kernel == ASNI_SPARSE_BACKWARD && index < BACKWARD_TILE_COUNT) {
         const BackwardTiles &t = BACKWARD_TILES[index];
-        to[0] = LANES, to[1] = t.groups, to[2] = t.rows, to[3] = t.columns, to[4] = 1;
+        to[0] = LANES, to[1] = t.groups, to[2] = t.rows, to[3] = t.columns, to[4] = t.with_dx != nullptr;
         return 1;
     }
     if (kernel == ASNI_WINOGRAD && index == 0) {

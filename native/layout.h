@@ -56,6 +56,17 @@ template <int STEP> ASNI_INLINE void transpose(Vector<LANES> *rows) {
     }
 }
 
+// rows[0][i] becomes the sum of rows[i].
+template <int STEP> ASNI_INLINE void sum_rows(Vector<LANES> *rows) {
+    if constexpr (STEP > 0) {
+        ASNI_UNROLL for (int i = 0; i < STEP; i++) {
+            exchange<STEP>(rows[i], rows[i + STEP], std::make_index_sequence<LANES>());
+            rows[i] += rows[i + STEP];
+        }
+        sum_rows<STEP / 2>(rows);
+    }
+}
+
 // Rows of `count` floats of up to LANES items, `item` floats apart, become `count` vectors. Lanes beyond the last item
 // hold it again unless they are `blank`: zeros there could be divided by each other.
 ASNI_INLINE void to_lanes(const float *from, int64_t item, int64_t items, bool blank, int64_t count, float *to) {

@@ -19,6 +19,7 @@ struct asni_run {
     int64_t scratch_stride;
     int64_t part, parts;       // this thread's share of the work
     int64_t *nonfinite;        // set if any result is NaN or infinite
+    int64_t subnormals_are_zero;
 };
 
 struct asni_operation {

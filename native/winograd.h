@@ -95,12 +95,20 @@ ASNI_INLINE Transforms transforms_of(const Winograd &layer, int64_t vectors, flo
     return t;
 }
 
+// Asks for R x C vectors before they are needed: the rows of a tile are too short for the processor to foresee the next.
+template <int R, int C> ASNI_INLINE void prefetch_rows(const float *from, int64_t row) {
+    constexpr int STEP = LANES < 16 ? 16 / LANES : 1;
+    ASNI_UNROLL for (int r = 0; r < R; r++) ASNI_UNROLL for (int c = 0; c < C; c += STEP)
+        __builtin_prefetch(from + r * row + c * LANES);
+}
+
 // The inputs of a tile whose vectors are items.
 ASNI_INLINE void gather_items(const Winograd &layer, const float *x, int64_t tile, Lanes *d) {
     const int64_t row = tile / tile_columns_of(layer) * 4 - layer.top;
     const int64_t column = tile % tile_columns_of(layer) * 4 - layer.left;
+    const float *from = x + row * layer.to.x_row + column * LANES;
+    prefetch_rows<4, 4>(from + layer.x_channel + layer.to.x_row + LANES, layer.to.x_row);
     if (row >= 0 && row + 6 <= layer.height && column >= 0 && column + 6 <= layer.width) {
-        const float *from = x + row * layer.to.x_row + column * LANES;
         ASNI_UNROLL for (int i = 0; i < 6; i++) ASNI_UNROLL for (int j = 0; j < 6; j++)
             d[6 * i + j] = load<LANES>(from + i * layer.to.x_row + j * LANES);
         return;
@@ -196,6 +204,7 @@ static void scatter_tile(const Winograd &layer, const Lanes *outputs, int64_t ti
                          const float *gate) {
     const Positions &to = layer.to;
     const int64_t row = tile / tile_columns_of(layer) * 4, column = tile % tile_columns_of(layer) * 4;
+    if (gate) prefetch_rows<4, 4>(gate + to.gate_channel + row * to.gate_row + column * LANES, to.gate_row);
     for (int64_t i = 0; i < smaller(4, to.rows - row); i++)
         for (int64_t j = 0; j < smaller(4, to.columns - column); j++) {
             Lanes value = outputs[4 * i + j];

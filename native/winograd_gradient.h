@@ -43,6 +43,7 @@ ASNI_INLINE void spread_tile(const Lanes *y, float *to, int64_t step) {
 ASNI_INLINE void gather_gradients(const Winograd &layer, const float *dy, int64_t tile, Lanes *y) {
     const Positions &to = layer.to;
     const int64_t row = tile / tile_columns_of(layer) * 4, column = tile % tile_columns_of(layer) * 4;
+    prefetch_rows<4, 4>(dy + to.y_channel + row * to.y_row + column * LANES, to.y_row);
     for (int64_t i = 0; i < 4; i++)
         for (int64_t j = 0; j < 4; j++) {
             const bool inside = row + i < to.rows && column + j < to.columns;

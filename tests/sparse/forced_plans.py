@@ -22,7 +22,7 @@ def any_plan(random: Random) -> Iterator[None]:
     def of_convolution(
         window: Window, density: float, x: Layout, y: Layout, machine: Machine, groups: int, *, needs_inputs: bool
     ) -> Plan:
-        plan = _plan(random, window, density, x, y, machine, groups)
+        plan = _plan(random, window, density, x, y, machine, groups, needs_inputs=needs_inputs)
         if not _is_for_winograd(window):
             return plan
         turned = Window((3, 3), (1, 1), (1, 1), 2 - window.top, 2 - window.left, 1, True)
@@ -36,8 +36,10 @@ def any_plan(random: Random) -> Iterator[None]:
         is_possible = by_winograd is not None or not needs_inputs
         return replace(plan, inputs=by_winograd, weights=random.choice([None, weights]) if is_possible else None)
 
-    def of_linear(window: Window, density: float, x: Layout, y: Layout, machine: Machine, groups: int) -> Plan:
-        return _plan(random, window, density, x, y, machine, groups, linear=True)
+    def of_linear(
+        window: Window, density: float, x: Layout, y: Layout, machine: Machine, groups: int, *, needs_inputs: bool
+    ) -> Plan:
+        return _plan(random, window, density, x, y, machine, groups, linear=True, needs_inputs=needs_inputs)
 
     with (
         patch.object(network, "plan_of_convolution", of_convolution),
@@ -55,11 +57,13 @@ def _plan(
     machine: Machine,
     groups: int,
     *,
+    needs_inputs: bool,
     linear: bool = False,
 ) -> Plan:
     forward = random.choice(every_choice(Site(x, y, window, density, "lanes", groups), machine))
     channels = x.shape[1] * (x.shape[2] * x.shape[3] if linear else 1)
-    tile = random.choice([each[1:4] for each in tiles("sparse_backward") if not linear or each[2:4] == (1, 1)])
+    known = [each for each in tiles("sparse_backward") if each[4] or not needs_inputs]
+    tile = random.choice([each[1:4] for each in known if not linear or each[2:4] == (1, 1)])
     blocks = random.choice([1, 1, random.randint(1, y.shape[1])])
     chunk = random.randint(1, channels)
     return Plan(forward, tile, blocks, chunk, random.randint(1, 5))

@@ -12,7 +12,7 @@ from asni.engine.graph import Array
 from asni.errors import UsageError
 from asni.sparse.network.network import Network
 from asni.sparse.stepper import Stepper
-from asni.sparse.steps import UnsupportedError
+from asni.sparse.steps import Step, Steps, UnsupportedError
 from asni.sparse.tracing.tracing import traced
 
 IMAGES = np.random.default_rng(0).normal(size=(6, 3, 4, 4)).astype(np.float32)
@@ -127,3 +127,12 @@ def test_batch_norm_without_running_statistics_takes_those_of_the_batch() -> Non
         network.forward(np.concatenate([IMAGES, IMAGES]), training=False)
     with pytest.raises(UnsupportedError, match=message):
         Stepper(model.train(), torch.optim.SGD(model.parameters()), {}, batch_size=6, shape=(3, 4, 4))
+
+
+def test_maps_that_offsets_of_32_bits_do_not_reach_are_refused() -> None:
+    settings = {"stride": (1, 1), "dilation": (1, 1), "pads": (1, 1, 1, 1), "groups": 1, "relu": False}
+    conv = Step("conv", "0", ("x",), "y", settings, {"weight": "0.weight"})
+    steps = Steps("x", "y", (conv,), dict.fromkeys("xy", (1, 1, 24_000, 24_000)))
+    model = nn.Sequential(nn.Conv2d(1, 1, 3, padding=1, bias=False))
+    with pytest.raises(UnsupportedError, match=r"images have a map of \d+ GB, and the kernels reach 8 GB"):
+        Network(steps, model, {}, items=1, threads=1)

@@ -15,7 +15,7 @@ from threading import Lock
 
 from asni.errors import EngineError, shown
 
-ABI = 3
+ABI = 4
 """Which interface of the core this version of asni speaks; `asni_abi` of native/ must return the same."""
 
 VARIABLE = "ASNI_ISA"

@@ -61,11 +61,13 @@ class Stepper:
         """Take one step; returns the loss before it, times `weight`."""
         network = self.network
         if self.world == 1:
-            return torch.tensor(network.train(images.contiguous().numpy(), labels.numpy(), weight, self.optimizer))
+            return torch.scalar_tensor(
+                network.train(images.contiguous().numpy(), labels.numpy(), weight, self.optimizer)
+            )
         loss = network.train(images.contiguous().numpy(), labels.numpy(), weight) if weight else 0.0
         self._average(has_gradient=bool(weight))
         self.optimizer.step()
-        return torch.tensor(loss)
+        return torch.scalar_tensor(loss)
 
     def _average(self, *, has_gradient: bool) -> None:
         """Make the first row of the gradient the mean of all processes, and the others zero."""

@@ -14,7 +14,7 @@ from asni.engine.program.types import FUSED
 from asni.engine.steps import Step
 from asni.errors import EngineError, shown
 
-_MOST_FLOATS = 2**31
+MOST_FLOATS = 2**31
 """What offsets of 32 bits reach."""
 
 
@@ -87,7 +87,7 @@ class Layer:
             before = window.top * x.row + window.left * x.element
             return taps_in_place(window, x, outputs), self.x, self._at(self.x, item, -before)
         taps, planes = taps_in_planes(window, x, outputs, self.draft.machine, whole=choice.whole)
-        if planes.floats > _MOST_FLOATS:
+        if planes.floats > MOST_FLOATS:
             raise EngineError(f"{shown(self.step.name)}: its inputs take more than 8 GB, which is too large a map.")
         copies = self.draft.flat(planes.floats)
         self._shift(planes, copies, item)

@@ -1,7 +1,6 @@
 """A program that the native core runs: calls with their memory laid out, for any number of items."""
 
 import ctypes
-import os
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
@@ -12,6 +11,7 @@ import numpy as np
 from asni.engine.graph import Array
 from asni.engine.program.arena import Lifetime, place
 from asni.engine.program.calls import Call, Draft, Place
+from asni.engine.program.team import Team
 from asni.engine.program.types import KERNELS, PARAMETERS, Operation, Run, address, core
 from asni.engine.steps import Steps
 
@@ -57,9 +57,8 @@ class Program:
 class Memory:
     """The memory and the threads of one call of a program at a time; so many groups of items have room at once."""
 
-    def __init__(self, program: Program, groups: int, threads: int) -> None:
+    def __init__(self, program: Program, groups: int, threads: int, *, subnormals_are_zero: bool = False) -> None:
         self.program, self.groups = program, groups
-        self.process = os.getpid()
         self._arena = _zeros(groups * program.group_floats)
         self._scratch = _zeros(threads * program.scratch_floats)
         self._nonfinite = ctypes.c_int64()
@@ -75,18 +74,12 @@ class Memory:
             scratch=address(self._scratch),
             scratch_stride=program.scratch_floats,
             nonfinite=ctypes.addressof(self._nonfinite),
+            subnormals_are_zero=subnormals_are_zero,
         )
         # Plain numbers are converted faster than pointers, which a small network would notice.
         self._arguments = (ctypes.addressof(program.operations), len(program.operations), ctypes.addressof(self._run))
-        self._team = core().asni_team_new(threads)
-        if not self._team:
-            raise MemoryError("no memory for the threads of the engine")
-        self._execute = partial(core().asni_execute, self._team, *self._arguments)
-
-    def __del__(self) -> None:
-        # The threads of a team do not survive a fork, and cannot be waited for in the child.
-        if getattr(self, "_team", None) and self.process == os.getpid():
-            core().asni_team_delete(self._team)
+        self._team = Team(threads)
+        self._execute = partial(self._team.run, *self._arguments)
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> bool:
         """Fill the outputs; False if a result or an input is NaN or infinite, so that zeros would have counted."""
@@ -97,7 +90,7 @@ class Memory:
     def run_some(self, operations: Any, inputs: Sequence[Array], outputs: Sequence[Array], items: int) -> bool:
         """Run these operations of the program, in this order; otherwise as `run`."""
         self._set(inputs, outputs, items)
-        core().asni_execute(self._team, ctypes.addressof(operations), len(operations), self._arguments[2])
+        self._team.run(ctypes.addressof(operations), len(operations), self._arguments[2])
         return not self._nonfinite.value
 
     def time(self, inputs: Sequence[Array], outputs: Sequence[Array], items: int, seconds: Array) -> None:
@@ -129,7 +122,7 @@ class Pool:
             memory = self._free.pop()
         except IndexError:
             memory = None
-        if memory is None or memory.groups < groups or memory.process != os.getpid():
+        if memory is None or memory.groups < groups:
             memory = Memory(self.program, groups, self.threads)
         finite = memory.run(inputs, outputs, items)
         if finite:

@@ -38,6 +38,7 @@ class Run(Structure):
         *((name, c_void_p) for name in ("inputs", "outputs", "scratch")),
         *((name, c_int64) for name in ("scratch_stride", "part", "parts")),
         ("nonfinite", c_void_p),
+        ("subnormals_are_zero", c_int64),
     )
 
 

@@ -10,12 +10,18 @@ from asni.engine.program.types import tiles
 
 WINOGRAD_FROM, WINOGRAD_BACKWARD_FROM = 0.27, 0.33
 """The density from which Winograd's dense convolution is faster than the nonzeros, on maps that its tiles fill."""
+WINOGRAD_INPUTS = 8
+"""Fewer input channels do not pay for the transforms of the outputs."""
 DENSE_FROM = 0.8
 GRADIENT_TILES = 16
 """Vectors of tiles whose transforms are multiplied at a time for the gradient of the weights."""
 FIRST_CACHE = 24 << 10
+NEAR = 52 << 10
+"""Bytes of inputs most of which are found in the first cache."""
 SECOND_CACHE = 512 << 10
 SMALL_MAP = 16
+TILES_AT_ONCE = 4
+"""Of which an input channel passes through the nonzeros, so that their sums stay in the first cache meanwhile."""
 LEAST_NONZEROS = 25
 """Of one input channel in a block of output channels, on average."""
 
@@ -39,39 +45,55 @@ class Plan:
 def forward_choice(site: Site, machine: Machine) -> Choice:
     """The kernel that computes a layer's outputs."""
     found = first_choices(site, machine, zeros=False)
-    if site.density >= WINOGRAD_FROM * _waste(site.outputs) and (
-        winograd := [each for each in found if each.kernel == "winograd"]
-    ):
+    is_dense = site.density >= WINOGRAD_FROM * _waste(site.outputs) and site.x.shape[1] >= WINOGRAD_INPUTS
+    if is_dense and (winograd := _of_winograd(found)):
         return winograd[0]
     if site.density >= DENSE_FROM and (dense := [each for each in found if each.kernel == "dense"]):
         return dense[0]
-    return found[0]
+    best = found[0]
+    if best.blocks == 1 and _pairs_stay_near(site, best.tile[1], machine):
+        return Choice("sparse", (machine.lanes, 2, 1, 1))
+    return best
+
+
+def _of_winograd(choices: list[Choice]) -> list[Choice]:
+    return [each for each in choices if each.kernel == "winograd"]
+
+
+def _pairs_stay_near(site: Site, groups: int, machine: Machine) -> bool:
+    """Whether the inputs of a linear layer stay in the first cache for two groups alone: they are read in any order."""
+    each = prod(site.x.shape[1:]) * machine.lanes * 4
+    return site.pixels == 1 and groups > 2 and 2 * each <= NEAR < groups * each
 
 
 def plan_of_convolution(
     window: Window, density: float, x: Layout, y: Layout, machine: Machine, groups: int, *, needs_inputs: bool
 ) -> Plan:
     """The kernels of a convolution between these maps; `groups` of items run on each thread."""
-    forward = forward_choice(Site(x, y, window, density, "lanes", groups), machine)
+    site = Site(x, y, window, density, "lanes", groups)
+    forward = forward_choice(site, machine)
     inputs = weights = None
-    if forward.kernel == "winograd" and density >= WINOGRAD_BACKWARD_FROM * _waste(x.shape[2:]):
+    is_dense = density >= WINOGRAD_BACKWARD_FROM * _waste(x.shape[2:])
+    if is_dense and _of_winograd(first_choices(site, machine, zeros=False)):
         inputs = _gradient_by_winograd(window, x, y, density, machine, groups) if needs_inputs else None
         # Otherwise both gradients come from one walk through the nonzeros.
         if inputs is not None or not needs_inputs:
             weights = Choice("winograd", (), GRADIENT_TILES)
     rows, columns = (-(-size // step) for size, step in zip(x.shape[2:], window.stride, strict=True))
-    tile = _tile(rows, columns, groups)
+    tile = _tile(rows, columns, groups, needs_inputs=needs_inputs)
     blocks = _blocks(window, y, density, tile, machine)
     chunk = _chunk(density * prod(y.shape[:2]) * window.kernel[0] * window.kernel[1] // window.groups, x, machine)
-    return Plan(forward, tile, blocks, chunk, 1 if blocks > 1 else 4, inputs, weights)
+    return Plan(forward, tile, blocks, chunk, TILES_AT_ONCE, inputs, weights)
 
 
-def plan_of_linear(window: Window, density: float, x: Layout, y: Layout, machine: Machine, groups: int) -> Plan:
+def plan_of_linear(
+    window: Window, density: float, x: Layout, y: Layout, machine: Machine, groups: int, *, needs_inputs: bool
+) -> Plan:
     """The kernels of a linear layer; the sums of a chunk of inputs stay in the first cache."""
     forward = forward_choice(Site(x, y, window, density, "lanes", groups), machine)
     nonzeros_each = max(1.0, density * y.shape[1])
     chunk = max(1, int(FIRST_CACHE / 2 / (machine.lanes * 4) / nonzeros_each))
-    return Plan(forward, _tile(1, 1, groups), 1, min(prod(x.shape), chunk), 1)
+    return Plan(forward, _tile(1, 1, groups, needs_inputs=needs_inputs), 1, min(prod(x.shape), chunk), 1)
 
 
 def _waste(outputs: tuple[int, ...]) -> float:
@@ -96,8 +118,8 @@ def _gradient_by_winograd(
     return choice if choice.kernel == "winograd" else None
 
 
-def _tile(rows: int, columns: int, groups: int) -> tuple[int, int, int]:
-    """The tile with the least work for its positions and its own loads."""
+def _tile(rows: int, columns: int, groups: int, *, needs_inputs: bool) -> tuple[int, int, int]:
+    """The tile with the least work for its positions and its own loads; some cannot give the inputs' gradient."""
 
     def cost(tile: tuple[int, int, int]) -> float:
         size = prod(tile)
@@ -109,7 +131,8 @@ def _tile(rows: int, columns: int, groups: int) -> tuple[int, int, int]:
     def fits(tile: tuple[int, int, int]) -> bool:
         return tile[0] <= groups and tile[1] <= rows and tile[2] <= columns and (tile[0] == 1 or rows * columns <= 16)
 
-    return min(((g, r, c) for _, g, r, c, _ in tiles("sparse_backward") if fits((g, r, c))), key=cost)
+    known = [(g, r, c) for _, g, r, c, has_inputs in tiles("sparse_backward") if has_inputs or not needs_inputs]
+    return min(filter(fits, known), key=cost)
 
 
 def _blocks(window: Window, y: Layout, density: float, tile: tuple[int, int, int], machine: Machine) -> int:

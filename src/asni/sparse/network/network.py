@@ -13,6 +13,7 @@ from asni.engine.machine import memory
 from asni.engine.native import choice, library
 from asni.engine.program.calls import Draft
 from asni.engine.program.geometry import Window
+from asni.engine.program.layers import MOST_FLOATS
 from asni.engine.program.layouts import NO_HALO, Halo, Machine
 from asni.engine.program.program import Memory, Program
 from asni.engine.program.types import Operation
@@ -61,6 +62,7 @@ class Network:
         self._values = Values(steps)
         self._draft = Draft("lanes", self.machine)
         layouts_of(self._values, self._draft, _halos(self._values), _gradient_halos(self._values, self._parameters))
+        self._require_small_maps()
         self.sites = {
             number: self._site(number, step, masks)
             for number, step in enumerate(steps.steps)
@@ -124,9 +126,11 @@ class Network:
         for norm in self._norms:
             norm.momentum = 0.0
         logits = np.empty((len(images), self._classes), np.float32)
-        self._memory.run_some(self._forward, (images,), (logits,), len(images))
-        for norm, momentum in zip(self._norms, momenta, strict=True):
-            norm.momentum = momentum
+        try:
+            self._memory.run_some(self._forward, (images,), (logits,), len(images))
+        finally:
+            for norm, momentum in zip(self._norms, momenta, strict=True):
+                norm.momentum = momentum
 
     def train(self, images: Array, labels: Array, scale: float, optimizer: Optimizer | None = None) -> float:
         """Forward, the mean cross entropy times `scale`, and backward in one call; returns the loss.
@@ -148,6 +152,13 @@ class Network:
 
     # How it is made
 
+    def _require_small_maps(self) -> None:
+        largest = max(layout.floats for layout in self._draft.layouts.values())
+        if largest > MOST_FLOATS:
+            raise UnsupportedError(
+                f"{self.machine.lanes} images have a map of {4 * largest / 1e9:.0f} GB, and the kernels reach 8 GB"
+            )
+
     def _site(self, number: int, step: Step, masks: Mapping[str, Tensor]) -> Site:
         weight = self._parameters[step.parameters["weight"]]
         x, y = self._values.maps[step.inputs[0]], step.output
@@ -161,12 +172,15 @@ class Network:
         lives = np.ones(shape, bool) if mask is None else mask.detach().cpu().numpy().reshape(shape)
         density = float(lives.mean()) if lives.size else 0.0
         each = max(1, self.groups // self.threads)
+        needs_inputs = x != self.steps.input
         if is_linear:
-            plan = plan_of_linear(window, density, layouts[x], layouts[y], self.machine, each)
+            plan = plan_of_linear(
+                window, density, layouts[x], layouts[y], self.machine, each, needs_inputs=needs_inputs
+            )
             walk = walk_of_features(lives, layouts[gradient(y)], plan.blocks, plan.chunk)
         else:
             plan = plan_of_convolution(
-                window, density, layouts[x], layouts[y], self.machine, each, needs_inputs=x != self.steps.input
+                window, density, layouts[x], layouts[y], self.machine, each, needs_inputs=needs_inputs
             )
             walk = walk_of_convolution(lives, window, layouts[x], layouts[gradient(y)], plan.blocks, plan.chunk)
         return Site(
@@ -224,7 +238,7 @@ class Network:
         needed, there_is = 4 * self.groups * program.group_floats, memory()
         try:
             if there_is is None or needed < MOST_MEMORY * there_is:
-                return Memory(program, self.groups, self.threads)
+                return Memory(program, self.groups, self.threads, subnormals_are_zero=True)
         except MemoryError:
             pass
         raise UnsupportedError(f"a batch of {self.items} takes {needed / 1e9:.1f} GB in the layout of the kernels")

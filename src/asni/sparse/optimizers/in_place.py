@@ -7,10 +7,11 @@ from torch.autograd.graph import increment_version
 from torch.optim import Optimizer
 
 from asni.engine.graph import Array
+from asni.engine.program.team import Team
 from asni.engine.program.types import PARAMETERS, address
 from asni.sparse.network.vector import Vector
 from asni.sparse.optimizers.nonzeros import NUMBERS_PER_THREAD
-from asni.sparse.optimizers.team import Team, operations_of
+from asni.sparse.optimizers.operations import operations_of, run
 from asni.sparse.optimizers.torch_optimizers import SETTINGS, fill, keep_progress, kind_of, progress_of
 
 DENSITY_OF_INDEX = 1 / 30
@@ -53,7 +54,7 @@ class InPlace:
                 stepped[parameter] = gradient
                 operands.append(place.operands)
         if stepped:
-            self._team.run(operations_of("optimise", operands))
+            run(operations_of("optimise", operands), self._team)
             increment_version(list(stepped))
         return stepped
 
@@ -67,27 +68,23 @@ class _Place:
     """What the kernel is told of one parameter, and the form that its tensors must have."""
 
     def __init__(self, parameter: Tensor, index: Array | None) -> None:
-        self._stride = parameter.stride()
+        self._form = parameter.shape, parameter.stride()
         self._index: Array | None = None
         if index is not None and len(index) < DENSITY_OF_INDEX * parameter.numel():
             # In the order of memory, whatever the order in which other kernels want the nonzeros.
             self._index = np.sort(index)
         count = parameter.numel() if self._index is None else len(self._index)
         self.operands = PARAMETERS["optimise"](rows=1, count=count, index=address(self._index))
-        self._known: Averages = (None, None)
 
     def fits(self, parameter: Tensor, gradient: Tensor, averages: Averages) -> bool:
-        """Whether all tensors are in the form of the parameter; averages that were looked at before are."""
-        new = (
-            each for each, known in zip(averages, self._known, strict=True) if each is not None and each is not known
-        )
+        """Whether all tensors are in the form of the parameter."""
         return all(
-            each.layout is torch.strided and each.dtype is torch.float32 and each.stride() == self._stride
-            for each in (parameter, gradient, *new)
+            each.layout is torch.strided and each.dtype is torch.float32 and (each.shape, each.stride()) == self._form
+            for each in (parameter, gradient, *averages)
+            if each is not None
         )
 
     def point_to(self, parameter: Tensor, gradient: Tensor, averages: Averages) -> None:
+        # In every step: a tensor that is shared between processes moves, and stays the same object.
         self.operands.weights, self.operands.gradient = parameter.data_ptr(), gradient.data_ptr()
-        if any(each is not known for each, known in zip(averages, self._known, strict=True)):
-            self._known = averages
-            self.operands.first, self.operands.second = (each if each is None else each.data_ptr() for each in averages)
+        self.operands.first, self.operands.second = (each if each is None else each.data_ptr() for each in averages)

@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from asni.engine.graph import Array
+from asni.engine.program.team import Team
 from asni.engine.program.types import PARAMETERS, address
 from asni.sparse.network.vector import Vector, memory_of
-from asni.sparse.optimizers.team import Team, operations_of
+from asni.sparse.optimizers.operations import operations_of, run
 from asni.sparse.optimizers.torch_optimizers import (
     SETTINGS,
     Progress,
@@ -67,7 +68,7 @@ class Nonzeros:
     def step(self) -> None:
         """Step all numbers, with the sum of the gradient's rows."""
         self.advance()
-        self._team.run(self.operations)
+        run(self.operations, self._team)
 
     def advance(self) -> None:
         """Prepare `operations` for the next step; whoever calls this runs them once."""
