@@ -50,7 +50,7 @@ def frozen(layer: nn.Module, name: str) -> nn.Module:
         (frozen(nn.Conv2d(4, 4, 3), "bias"), "1: aten.conv2d has 1.bias frozen"),
         (frozen(nn.BatchNorm2d(4), "weight"), "1: aten.batch_norm has 1.weight frozen"),
         (parametrizations.weight_norm(nn.Conv2d(4, 4, 3)), "1: aten.conv2d has a weight that is not a parameter"),
-        (prune.l1_unstructured(nn.Conv2d(4, 4, 3), "weight", 0.5), "1: aten.conv2d has a weight that is not"),
+        (prune.l1_unstructured(nn.Conv2d(4, 4, 3), "weight", 0.5), "Sequential: its forward stores 1.weight"),
     ],
     ids=str,
 )
@@ -197,6 +197,19 @@ def test_functions(function: Callable[[Any, Tensor], Tensor], expected: str) -> 
     model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LazyLinear(5))
     model(torch.zeros(2, 3, 7, 7))
     assert expected in reason(model)
+
+
+@pytest.mark.parametrize(
+    "generator",
+    [random.Random(0), np.random.default_rng(0), np.random.RandomState(0), torch.Generator()],
+    ids=lambda generator: type(generator).__name__,
+)
+def test_generators_of_random_numbers(generator: Any) -> None:
+    body = Own(lambda self, x: x)
+    vars(body)["chance"] = generator
+    assert reason(nn.Sequential(nn.Flatten(), body, nn.Linear(147, 5))) == (
+        "1.chance is a generator of random numbers, and the kernels draw none"
+    )
 
 
 def test_conv_1d_and_3d() -> None:

@@ -285,7 +285,6 @@ def test_a_parameter_that_gets_no_gradient_is_in_no_step() -> None:
 def test_the_model_and_random_numbers_stay_as_they_are() -> None:
     dropouts = nn.Dropout(0.5), nn.Dropout(0.5).eval()
     model = on_images(nn.BatchNorm2d(4, momentum=None), nn.BatchNorm2d(4), *dropouts, BasicBlock(4, 4, 1))
-    model[0].register_forward_hook(lambda module, inputs, output: setattr(module, "seen", output))
     images = torch.randn(2, 3, 7, 7)
     model(images).sum().backward()
     before, tensors = _everything(model), state_of(model)
@@ -298,9 +297,19 @@ def test_the_model_and_random_numbers_stay_as_they_are() -> None:
         assert torch.equal(tensor, values[name][0])
 
 
-def test_a_refused_model_stays_as_it_is() -> None:
-    drawing = Own(lambda self, x: x.relu() if random.random() + np.random.rand() < 2 else x)
-    model = on_images(nn.BatchNorm2d(4, momentum=None), drawing)
+def drawing(self: Any, x: Tensor) -> Tensor:
+    return x.relu() if random.random() + np.random.rand() < 2 else x
+
+
+def storing(self: Any, x: Tensor) -> Tensor:
+    self.seen = x
+    return x.relu()
+
+
+@pytest.mark.parametrize("forward", [drawing, storing])
+def test_a_refused_model_stays_as_it_is(forward: Callable[[Any, Tensor], Tensor]) -> None:
+    model = on_images(nn.BatchNorm2d(4, momentum=None), Own(forward))
+    model(torch.zeros(2, 3, 7, 7))
     before = _everything(model)
     with pytest.raises(UnsupportedError):
         traced(model, torch.zeros(2, 3, 7, 7))

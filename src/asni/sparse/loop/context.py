@@ -119,8 +119,10 @@ class SparseTraining:
         return self._preparing.optimizer_for(self._pruners())
 
     def _pruners(self) -> list[Pruner]:
-        """The pruners on the optimiser, in an order that stays."""
-        return sorted(pruners_of(self.optimizer), key=id)
+        """The pruners on the optimiser that hold weights of the model, in an order that stays."""
+        own = {id(parameter) for parameter in self.model.parameters()}
+        found = [each for each in pruners_of(self.optimizer) if any(id(held) in own for held in each.weights.values())]
+        return sorted(found, key=id)
 
     def _held(self) -> list[Pruner]:
         """A pruner that keeps the zeros, as nobody else does."""

@@ -36,18 +36,20 @@ class _Buffer:
     tensor: Tensor
     memory: Array
     storage: Any
+    start: int
     own_uses: int = 0
 
     @classmethod
     def like(cls, parameter: Tensor) -> "_Buffer":
         tensor = torch.zeros_like(parameter, requires_grad=False)
-        buffer = cls(tensor, memory_of(tensor).numpy(), tensor.untyped_storage())
+        buffer = cls(tensor, memory_of(tensor).numpy(), tensor.untyped_storage(), tensor.data_ptr())
         buffer.own_uses = buffer._uses()
         return buffer
 
     @property
     def is_free(self) -> bool:
-        return self._uses() == self.own_uses
+        # Whoever shared it with other processes has moved it, and may have kept it.
+        return self._uses() == self.own_uses and self.tensor.data_ptr() == self.start
 
     def _uses(self) -> int:
         return int(torch._C._storage_Use_Count(self.storage._cdata))

@@ -76,7 +76,7 @@ class _OnNonzeros(torch.autograd.Function):
         if this.has_gradients:
             # The first backward pass has used the memory of the values for gradients.
             network.repeat(images.contiguous().numpy())
-        network.backward(gradient.contiguous().numpy())
+        network.backward(gradient.detach().contiguous().numpy())
         this.has_gradients = True
         this.is_over = not torch._C._autograd._get_current_graph_task_keep_graph()
         rows = network.gradient

@@ -22,7 +22,7 @@ from asni.sparse.tracing.tracing import traced
 FEWEST_STEPS = 10
 """Masks that change sooner are not worth kernels of their own."""
 
-Changes = tuple[tuple[int, int], ...]
+Changes = tuple[tuple[Pruner, int], ...]
 
 
 class NotNowError(UnsupportedError):
@@ -48,7 +48,8 @@ class Preparing:
         self.model, self.optimizer = model, optimizer
         self._form: Any = None
         self._last_form: Any = None
-        self._steps: Steps | UnsupportedError = NotNowError("not traced")
+        self._steps: Steps | None = None
+        self._refusal = ""
         self._kernels: Kernels | None = None
 
     def passes_for(self, images: Tensor, pruners: Sequence[Pruner]) -> Passes:
@@ -59,8 +60,9 @@ class Preparing:
             if pruner.steps == 0:
                 raise NotNowError(f"{type(pruner).__name__} settles its masks in its first step")
         self._trace(images)
-        if isinstance(self._steps, UnsupportedError):
-            raise self._steps
+        if self._steps is None:
+            # A new error for each pass: one that is raised again keeps what all passes held.
+            raise UnsupportedError(self._refusal)
         kernels = self._kernels_for(self._steps, pruners, len(images))
         if kernels.gain < 1:
             why = f"sparse kernels would be {kernels.gain:.1f}x as fast"
@@ -88,13 +90,13 @@ class Preparing:
         if self._form is not None and form != last:
             # What differs in every pass is not worth the time.
             raise NotNowError("the model or the shape of its images has changed")
-        self._form, self._kernels = form, None
+        self._form, self._kernels, self._steps = form, None, None
         try:
             if name := hooked(self.model):
                 raise UnsupportedError(f"a hook on {name} needs to see its values")
             self._steps = traced(self.model, images)
         except UnsupportedError as refusal:
-            self._steps = refusal
+            self._refusal = str(refusal)
 
     def _kernels_for(self, steps: Steps, pruners: Sequence[Pruner], items: int) -> Kernels:
         kernels, changes = self._kernels, _changes(pruners)
@@ -109,7 +111,11 @@ class Preparing:
         # Memory for one network at a time.
         self._kernels = kernels = None
         threads = useful_threads(steps, self.model, masks, items)
-        network = Network(steps, self.model, masks, items=items, threads=threads)
+        try:
+            network = Network(steps, self.model, masks, items=items, threads=threads)
+        except UnsupportedError as refusal:
+            self._steps, self._refusal = None, str(refusal)
+            raise
         optimizer = InPlace(self.optimizer, network.vector, threads)
         self._kernels = Kernels(changes, masks, network, Passes(network), optimizer, predicted_gain(network))
         return self._kernels
@@ -130,7 +136,7 @@ class Preparing:
 
 
 def _changes(pruners: Sequence[Pruner]) -> Changes:
-    return tuple((id(pruner), pruner.mask_changes) for pruner in pruners)
+    return tuple((pruner, pruner.mask_changes) for pruner in pruners)
 
 
 def _are_final(pruners: Sequence[Pruner]) -> bool:

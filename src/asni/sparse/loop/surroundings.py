@@ -14,8 +14,6 @@ _HOOKS_ON_ALL = (
     "_global_backward_hooks",
     "_global_backward_pre_hooks",
 )
-_SETTINGS = ("training", "p", "momentum", "eps", "inplace")
-"""Attributes of modules that users change during a training."""
 
 
 def images_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
@@ -38,6 +36,7 @@ def is_plain_training() -> bool:
         and not torch._C._len_torch_dispatch_stack()
         and not torch.is_autocast_enabled("cpu")
         and forward_ad._current_level < 0
+        and torch._C._autograd._top_saved_tensors_default_hooks(True) is None
         and not any(getattr(modules, name) for name in _HOOKS_ON_ALL)
     )
 
@@ -48,20 +47,28 @@ def hooked(model: nn.Module) -> str | None:
 
 
 def form_of(model: nn.Module) -> tuple[Any, ...] | None:
-    """What the steps of a model follow from, as far as it changes: its modules, their settings, and their memory.
+    """What the steps of a model follow from, as far as it changes: its modules, their attributes, and their memory.
 
     None while it has tensors of other kinds, as in `torch.func.functional_call` or when it is sharded.
     """
     found: list[Any] = []
     for module in model.modules():
-        found += [id(module), _has_hooks(module), *(getattr(module, name, None) for name in _SETTINGS)]
+        found += [id(module), type(module), _has_hooks(module)]
+        found += filter(_is_plain, vars(module).values())
         for kind, tensors in ((nn.Parameter, module._parameters), (Tensor, module._buffers)):
             for tensor in tensors.values():
                 if tensor is not None and type(tensor) is not kind:
                     return None
                 if tensor is not None:
-                    found += [id(tensor), tensor.data_ptr(), tensor.requires_grad]
+                    found += [id(tensor), tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.requires_grad]
     return tuple(found)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a module may choose what its forward does by an attribute like this."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def _has_hooks(module: nn.Module) -> bool:

@@ -5,6 +5,7 @@ batch has at least two items. So the model also runs, on one item and on two.
 """
 
 import random
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -47,6 +48,38 @@ def check_hooks(model: nn.Module) -> None:
     for name, module in model.named_modules():
         if module._backward_hooks or module._backward_pre_hooks:
             raise UnsupportedError(f"{name or type(model).__name__} has a backward hook, which the kernels do not call")
+
+
+def check_generators(model: nn.Module) -> None:
+    """Refuse a model with a generator of random numbers: what its forward draws is not in the program."""
+    for name, module in model.named_modules():
+        for attribute, value in vars(module).items():
+            if isinstance(value, (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)):
+                where = f"{name}.{attribute}".lstrip(".")
+                raise UnsupportedError(f"{where} is a generator of random numbers, and the kernels draw none")
+
+
+def check_stores(model: nn.Module, images: Tensor) -> None:
+    """Refuse a forward that keeps something in the model, which the kernels would not do."""
+    before = {name: _attributes(module) for name, module in model.named_modules()}
+    try:
+        _run(model, images)
+    except Exception:
+        # The export tells more about it.
+        return
+    for name, module in model.named_modules():
+        for attribute, value in _attributes(module).items():
+            if before[name].get(attribute) != value:
+                where = f"{name}.{attribute}".lstrip(".")
+                raise UnsupportedError(f"{type(model).__name__}: its forward stores {where}, which the kernels do not")
+
+
+def _attributes(module: nn.Module) -> dict[str, tuple[int, int]]:
+    """Which object each attribute of a module is, and how many it has if it is a collection."""
+    return {
+        name: (id(value), len(value) if isinstance(value, (list, dict, set, deque)) else 0)
+        for name, value in vars(module).items()
+    }
 
 
 def two_items(example: Tensor) -> Tensor:

@@ -14,7 +14,9 @@ from torch.export.graph_signature import InputKind, InputSpec
 from asni.sparse.steps import Shape, Step, Steps, UnsupportedError
 from asni.sparse.tracing.exporting import (
     check_by_running,
+    check_generators,
     check_hooks,
+    check_stores,
     counts_batches,
     program_of,
     two_items,
@@ -36,7 +38,10 @@ def traced(model: nn.Module, example: Tensor) -> Steps:
     if not model.training:
         raise UnsupportedError(f"{type(model).__name__} is in evaluation mode; call its train() first")
     check_hooks(model)
+    check_generators(model)
     images = two_items(example)
+    with unnoticed(model):
+        check_stores(model, images)
     with unnoticed(model):
         program = program_of(model, images)
     steps = _Tracing(model, program).steps()
