@@ -1,6 +1,6 @@
 """A stepper of torch's own operations: masked dense steps on copies of all values."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -38,6 +38,7 @@ class MaskedSteps:
         self.model, self.optimizer, self.dtype = model, optimizer, dtype
         self.masks = {name: mask.clone() for name, mask in masks.items()}
         self.predicted, self.evaluated, self.takes, self.clock = 1.0, 0, 1.0, Clock()
+        self.evaluates: Callable[[Tensor], Tensor] = lambda logits: logits
         self.network = deepcopy(model).to(dtype)
         self.values = {name: nn.Parameter(value.detach().clone()) for name, value in model.named_parameters()}
         self.stepping = without_parameters(optimizer)
@@ -72,7 +73,7 @@ class MaskedSteps:
         self.evaluated += len(images)
         self.network.eval()
         self._fill()
-        return self._forward(images)
+        return self.evaluates(self._forward(images))
 
     @torch.no_grad()
     def store(self) -> None:
@@ -123,6 +124,7 @@ class Making:
     dtype: torch.dtype = torch.float32
     predicted: float = 4.0
     measured: float = 4.0
+    evaluates: Callable[[Tensor], Tensor] = lambda logits: logits
     refuses: str = ""
     takes: float = 1.0
     clock: Clock = field(default_factory=Clock)
@@ -147,6 +149,6 @@ class Making:
         torch.rand(1)
         stepper = MaskedSteps(model, optimizer, masks, self.dtype)
         stepper.predicted = self.predicted
-        stepper.clock, stepper.takes = self.clock, 1 / self.measured
+        stepper.clock, stepper.takes, stepper.evaluates = self.clock, 1 / self.measured, self.evaluates
         self.steppers.append(stepper)
         return stepper

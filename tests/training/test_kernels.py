@@ -147,7 +147,21 @@ def test_a_resumed_training_says_it_again(tmp_path: Path, accelerate: Making) ->
 
 def test_the_other_kernels_evaluate_too(tmp_path: Path, accelerate: Making) -> None:
     trained(tmp_path, "random", recipe(), accelerate)
-    assert [stepper.evaluated for stepper in accelerate.steppers] == [12 * 297]
+    # Two more images show whether they evaluate as the model does.
+    assert [stepper.evaluated for stepper in accelerate.steppers] == [2 + 12 * 297]
+
+
+def test_a_network_with_another_forward_in_evaluation_mode_is_evaluated_by_torch(
+    tmp_path: Path, accelerate: Making
+) -> None:
+    expected = trained(tmp_path / "alike", "random", recipe(), accelerate)
+    accelerate.evaluates = lambda logits: -logits
+    found = trained(tmp_path / "other", "random", recipe(), accelerate)
+    assert [stepper.evaluated for stepper in accelerate.steppers] == [2 + 12 * 297, 2]
+    assert (found.result["accuracy"], found.result["sparse_steps"]) == (
+        expected.result["accuracy"],
+        expected.result["sparse_steps"],
+    )
 
 
 @pytest.mark.parametrize("kernels", ["auto", "sparse"])

@@ -17,6 +17,9 @@ from asni.training.trial import Trial
 
 Choice = Literal["auto", "sparse", "dense"]
 
+SAME_LOGITS = 1e-3
+"""How far apart two ways to evaluate a network may be, relative to the largest logit: more than rounding."""
+
 
 class Stepper(Protocol):
     """Trains the living weights of a network with fixed masks, on values of its own.
@@ -108,6 +111,8 @@ class Kernels:
         self.taken = self.sparse_steps = 0
         self.is_sparse = False
         self._stepper: Stepper | None = None
+        self._evaluates: bool | None = None
+        """Whether the stepper evaluates like the model, once that is known."""
         self._masks: Masks = {}
         self._predicted = 0.0
         self._left: int | None = 1
@@ -145,7 +150,7 @@ class Kernels:
     @property
     def logits(self) -> Callable[[Tensor], Tensor] | None:
         """The network in evaluation mode, if it is not the model that evaluates it."""
-        return self._stepper.logits if self.is_sparse and self._stepper is not None else None
+        return self._stepper.logits if self.is_sparse and self._evaluates and self._stepper is not None else None
 
     def ended(self) -> None:
         """Tell a user who asked for sparse kernels that no step was taken with them."""
@@ -236,6 +241,8 @@ class Kernels:
                     shape=trained.shape,
                     previous=self._stepper,
                 )
+                if self._evaluates is None:
+                    self._evaluates = self._is_like_the_model(self._stepper)
             predicted = self._stepper.predicted
         except AsniError as error:
             why = str(error)
@@ -248,6 +255,17 @@ class Kernels:
         self._masks, self._predicted = masks, everywhere[0][1]
         self._trial.made_for(self._left, perf_counter() - started)
         return True
+
+    @torch.no_grad()
+    def _is_like_the_model(self, stepper: Stepper) -> bool:
+        """Whether both give the same results in evaluation mode, in which a forward may do something else."""
+        model = self.trained.model
+        images = torch.rand(2, *self.trained.shape)
+        model.eval()
+        expected = model(images)
+        model.train()
+        apart = (stepper.logits(images) - expected).abs().max()
+        return bool(apart <= SAME_LOGITS * expected.abs().max())
 
     def _resume(self) -> None:
         """Make the stepper that the checkpoint was written with."""
