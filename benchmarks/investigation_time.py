@@ -2,8 +2,8 @@
 
 `asni investigate` trains a recipe with sparse kernels where they pay (`--kernels auto`) and once without
 (`--kernels dense`), on one thread; the seconds are those of its results. Two recipes are shortened by fewer steps in an
-epoch, and their tests by as much: the epochs, and so the schedule, are the paper's. What is in
-`results/sparse-training/investigation.json` is not trained again. `--quick` trains little, and writes nothing.
+epoch, and their tests by as much; Conv6 by fewer epochs too. What `results/sparse-training/investigation.json` has for
+this processor is not trained again. `--quick` trains little, and writes nothing.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "sparse-training" / "investigation.json"
 STEPS = {"mnist-fc": None, "cifar10-conv2": 60, "cifar10-conv6": 60}
 """Of an epoch; None: those of the recipe. Below 50 steps between two prunings, sparse kernels are not made."""
+EPOCHS = {"cifar10-conv6": 10}
+"""Where the epochs of the recipe would take too long."""
 QUICK_STEPS = 2
 KERNELS = ("auto", "dense")
 VARIANTS = ("dense", "asni-1", "asni-2", "original")
@@ -53,26 +55,28 @@ def total(row: Mapping[str, Any], kernels: str) -> float:
     return float(sum(found["seconds"] for found in row[kernels].values()))
 
 
-def row_of(name: str, steps: int | None, folder: Path) -> Row:
-    """Investigate a recipe with each choice of kernels."""
+def row_of(name: str, steps: int | None, asked: Sequence[str], folder: Path) -> Row:
+    """Investigate a recipe with each choice of kernels that is asked for."""
     recipe = recipes.load(name)
     usual = recipe.steps_per_epoch(info_of(recipe.dataset).train)
     source = name
     if steps is not None and recipe.dataset == "cifar10":
         source = str(_with_fewer_tests(recipe, steps / usual, folder))
+    shorter = [] if steps is None else ["--steps-per-epoch", str(steps)]
+    shorter += ["--epochs", str(EPOCHS[name])] if name in EPOCHS else []
     return {
-        "epochs": recipe.training.epochs,
+        "epochs": EPOCHS.get(name, recipe.training.epochs),
+        "epochs_of_the_recipe": recipe.training.epochs,
         "steps_per_epoch": steps or usual,
         "steps_per_epoch_of_the_recipe": usual,
-        **{kernels: _investigated(source, steps, kernels, folder / kernels) for kernels in KERNELS},
+        **{kernels: _investigated(source, shorter, kernels, folder / kernels) for kernels in asked},
         "processor": processor(),
         "instruction_set": choice().isa,
     }
 
 
-def _investigated(source: str, steps: int | None, kernels: str, out: Path) -> dict[str, Row]:
+def _investigated(source: str, shorter: Sequence[str], kernels: str, out: Path) -> dict[str, Row]:
     print(f"{Path(source).stem}, --kernels {kernels} ...", file=sys.stderr, flush=True)
-    shorter = [] if steps is None else ["--steps-per-epoch", str(steps)]
     command = [sys.executable, "-m", "asni", "investigate", source, *shorter, "--kernels", kernels]
     done = subprocess.run(
         [*command, "--out", str(out), "--json"],
@@ -101,10 +105,11 @@ def _with_fewer_tests(recipe: Recipe, share: float, folder: Path) -> Path:
 def numbers(rows: Mapping[str, Row]) -> dict[str, float]:
     """What a reader compares, by name."""
     found = {}
-    for name, row in rows.items():
-        for kernels in KERNELS:
-            found[f"ASNI-I and ASNI-II / one dense training, {name}, --kernels {kernels}"] = headline(row, kernels)
-        found[f"all four variants, --kernels dense / auto, {name}"] = total(row, "dense") / total(row, "auto")
+    for key, row in rows.items():
+        for kernels in row.keys() & {*KERNELS}:
+            found[f"ASNI-I and ASNI-II / one dense training, {key}, --kernels {kernels}"] = headline(row, kernels)
+        if row.keys() >= {*KERNELS}:
+            found[f"all four variants, --kernels dense / auto, {key}"] = total(row, "dense") / total(row, "auto")
     return found
 
 
@@ -112,6 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.investigation_time", description=__doc__)
     parser.add_argument("recipes", nargs="*", metavar="RECIPE", help=", ".join(STEPS))
     parser.add_argument("--steps", type=int, metavar="N", help="steps in an epoch of a shortened recipe")
+    parser.add_argument("--kernels", choices=KERNELS, help="train with these alone")
     parser.add_argument("--runs", type=Path, metavar="DIR", help="where to keep the trainings, to resume them")
     parser.add_argument("--quick", action="store_true", help="train little, and write nothing")
     arguments = parser.parse_args()
@@ -119,9 +125,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.runs or Path(temporary)
         for name in arguments.recipes or STEPS:
-            if name not in rows:
+            key = f"{name}, {processor()}"
+            if key not in rows:
                 steps = QUICK_STEPS if arguments.quick else STEPS[name] and (arguments.steps or STEPS[name])
-                rows[name] = row_of(name, steps, folder.resolve())
+                asked = [arguments.kernels] if arguments.kernels else KERNELS
+                rows[key] = row_of(name, steps, asked, folder.resolve())
                 if not arguments.quick:
                     RESULTS.parent.mkdir(parents=True, exist_ok=True)
                     write_text(RESULTS, json.dumps(rows, indent=1) + "\n")

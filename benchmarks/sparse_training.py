@@ -3,7 +3,7 @@
 One row for each network, mask and instruction set, in a process of its own, where torch uses no more of the processor
 than asni does. A step is forward, loss, backward and optimiser, on one thread, with the batch size and the optimiser of
 the recipe. Ours, dense and dense channels_last take turns. `--save` writes `results/sparse-training/speed.json`; a row
-that is there is not measured again: remove it there to measure it anew.
+that is there for this processor is not measured again: remove it there to measure it anew.
 """
 
 import argparse
@@ -88,7 +88,7 @@ def measured(networks: Sequence[str], seconds: float, known: Mapping[str, Row]) 
     for network in networks:
         for mask in MASKS:
             for isa in _sets():
-                key = f"{network}, {mask}, {TITLES[isa]}"
+                key = f"{network}, {mask}, {TITLES[isa]}, {processor()}"
                 if key not in known and (row := _in_own_process(key, network, mask, isa, seconds)):
                     yield key, row
 
