@@ -5,6 +5,7 @@ line needs the rank before it knows whether anything will be trained.
 """
 
 import atexit
+import gc
 import logging
 import os
 import time
@@ -70,7 +71,7 @@ def make_fabric(device: str = "auto", devices: int = 1, precision: str = "fp32")
     _end_with_launcher()
     fabric.launch()
     if fabric.world_size > 1:
-        # Fabric does this for NCCL only, but gloo's threads can also abort an interpreter that exits before them.
+        # Fabric does this for NCCL only, but gloo's threads can also abort an interpreter that ends before them.
         atexit.register(_leave_group)
     return fabric
 
@@ -129,10 +130,17 @@ def _end_with_launcher() -> None:
 
 
 def _leave_group() -> None:
-    from torch.distributed import destroy_process_group, is_initialized
+    """Leave the group of all processes, and wait for its threads: one may still be about to release a tensor."""
+    from torch.distributed import destroy_process_group, group, is_initialized
 
-    if is_initialized():
-        destroy_process_group()
+    if not is_initialized():
+        return
+    world = group.WORLD
+    destroy_process_group()
+    # A network that was wrapped for several processes holds the group too. It must not be the last to do so: only the
+    # group's own Python object lets its threads have the interpreter while it waits for them.
+    gc.collect()
+    del world
 
 
 def _require_devices(device: str, each: int) -> None:
