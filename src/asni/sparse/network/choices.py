@@ -20,9 +20,9 @@ NEAR = 52 << 10
 """Bytes of inputs most of which are found in the first cache."""
 SECOND_CACHE = 512 << 10
 SMALL_MAP = 16
-TILES_AT_ONCE = 4
-"""Of which an input channel passes through the nonzeros, so that their sums stay in the first cache meanwhile."""
-LEAST_NONZEROS = 25
+LANES_AT_ONCE = 32
+"""Of the tiles that pass through the nonzeros of an input channel, whose sums stay in the first cache meanwhile."""
+LEAST_NONZEROS = 20
 """Of one input channel in a block of output channels, on average."""
 
 
@@ -81,9 +81,11 @@ def plan_of_convolution(
             weights = Choice("winograd", (), GRADIENT_TILES)
     rows, columns = (-(-size // step) for size, step in zip(x.shape[2:], window.stride, strict=True))
     tile = _tile(rows, columns, groups, needs_inputs=needs_inputs)
-    blocks = _blocks(window, y, density, tile, machine)
+    at_once = LANES_AT_ONCE // machine.lanes
+    area = (tile[0], tile[1], min(tile[2] * at_once, columns))
+    blocks = _blocks(window, y, density, area, machine)
     chunk = _chunk(density * prod(y.shape[:2]) * window.kernel[0] * window.kernel[1] // window.groups, x, machine)
-    return Plan(forward, tile, blocks, chunk, TILES_AT_ONCE, inputs, weights)
+    return Plan(forward, tile, blocks, chunk, at_once, inputs, weights)
 
 
 def plan_of_linear(
@@ -121,12 +123,12 @@ def _gradient_by_winograd(
 def _tile(rows: int, columns: int, groups: int, *, needs_inputs: bool) -> tuple[int, int, int]:
     """The tile with the least work for its positions and its own loads; some cannot give the inputs' gradient."""
 
-    def cost(tile: tuple[int, int, int]) -> float:
-        size = prod(tile)
-        whole = (rows // tile[1] * tile[1]) * (columns // tile[2] * tile[2])
-        # What is left over is taken position by position.
-        rest = rows * columns - whole
-        return (whole * (size + 2.5) / size + rest * 3.5) / (rows * columns)
+    def cost(tile: tuple[int, int, int]) -> tuple[float, int]:
+        across, down = columns // tile[2] * tile[2], rows // tile[1] * tile[1]
+        # What is left over: below, rows of one position; at the right, single positions.
+        left_over = (rows - down) * across * _each(tile[0] * tile[2]) + rows * (columns - across) * _each(tile[0])
+        footprint = tile[0] * (tile[1] + 2) * (tile[2] + 2)
+        return down * across * _each(prod(tile)) + left_over, footprint
 
     def fits(tile: tuple[int, int, int]) -> bool:
         return tile[0] <= groups and tile[1] <= rows and tile[2] <= columns and (tile[0] == 1 or rows * columns <= 16)
@@ -135,11 +137,16 @@ def _tile(rows: int, columns: int, groups: int, *, needs_inputs: bool) -> tuple[
     return min(filter(fits, known), key=cost)
 
 
-def _blocks(window: Window, y: Layout, density: float, tile: tuple[int, int, int], machine: Machine) -> int:
-    """Blocks of output channels whose gradients stay in the first cache, if each has enough nonzeros."""
+def _each(positions: int) -> float:
+    """The time of a position in a tile of so many, which share the loads of weights and sums."""
+    return 1 + 2.5 / positions
+
+
+def _blocks(window: Window, y: Layout, density: float, area: tuple[int, int, int], machine: Machine) -> int:
+    """Blocks of output channels whose gradients around an area stay in the first cache, if each has enough nonzeros."""
     outputs = y.shape[1]
-    height = tile[1] + -(-(window.kernel[0] - 1) * window.dilation[0] // window.stride[0])
-    width = tile[2] + -(-(window.kernel[1] - 1) * window.dilation[1] // window.stride[1])
-    footprint = outputs * tile[0] * height * width * machine.lanes * 4
+    height = area[1] + -(-(window.kernel[0] - 1) * window.dilation[0] // window.stride[0])
+    width = area[2] + -(-(window.kernel[1] - 1) * window.dilation[1] // window.stride[1])
+    footprint = outputs * area[0] * height * width * machine.lanes * 4
     nonzeros = density * outputs // window.groups * window.kernel[0] * window.kernel[1]
     return max(1, min(-(-footprint // FIRST_CACHE), int(nonzeros) // LEAST_NONZEROS))
