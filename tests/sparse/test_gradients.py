@@ -72,11 +72,27 @@ def three_readers(self: Any, x: Tensor) -> Any:
     return self.last((self.a(x) + self.b(x) + x).flatten(1))
 
 
+def pooled_and_read(self: Any, x: Tensor) -> Any:
+    x = self.first(x).relu()
+    return self.last((self.pool(x) + self.other(x)).flatten(1))
+
+
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "linear layers": lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, 40), nn.ReLU(), nn.Linear(40, 10)),
     "pools": lambda: nn.Sequential(
         conv(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), conv(8, 9, 3, padding=1), nn.ReLU(),
         nn.MaxPool2d(3, 2, 1), nn.Flatten(), nn.Linear(36, 10),
+    ),
+    "pools in a row": lambda: nn.Sequential(
+        conv(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.MaxPool2d(2), nn.AvgPool2d(2), nn.Flatten(),
+        nn.Linear(8, 10),
+    ),
+    "a pool of images": lambda: nn.Sequential(
+        nn.MaxPool2d(2), conv(3, 8, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(32, 10)
+    ),
+    "a pool that is not alone": lambda: Own(
+        pooled_and_read, first=conv(3, 4, 3, padding=1), pool=nn.MaxPool2d(2), other=conv(4, 4, 2, stride=2),
+        last=nn.Linear(64, 10),
     ),
     "residuals": lambda: Own(
         residual, first=conv(3, 8, 3, padding=1, stride=2), last=nn.Linear(8, 10),

@@ -44,6 +44,8 @@ class Values:
         self.readers = Counter(
             self.maps[name] for step in steps.steps if not self.is_view(step.output) for name in step.inputs
         )
+        self.replaced = self._replaced()
+        """The maps whose gradients lie in their place."""
 
     def shape(self, name: str) -> tuple[int, int, int, int]:
         """The shape of a value as it is read, which may be flattened."""
@@ -52,6 +54,16 @@ class Values:
     def is_view(self, name: str) -> bool:
         """Whether a value is another one."""
         return self.maps[name] != name
+
+    def _replaced(self) -> set[str]:
+        """The maps that only a pool reads, which on its way back looks at each place just before it has its gradient.
+
+        A pool also looks at its outputs then: those must still be there.
+        """
+        pools = [step for step in self.steps.steps if step.kind == "pool"]
+        outputs = {step.output for step in pools}
+        names = {self.maps[step.inputs[0]] for step in pools if tiles_by_pairs(step, self.shape(step.inputs[0]))}
+        return {name for name in names - outputs if self.readers[name] == 1}
 
 
 def gradient(name: str) -> str:
@@ -258,12 +270,11 @@ class Drafter:
             return
         is_average = step.settings["mode"] == "average"
         reads = (*touched, *(() if is_average else (name, step.output)))
-        pairs = _are_pairs(step.settings["rows"], x.shape[2]) and _are_pairs(step.settings["columns"], x.shape[3])
         self.draft.call(
             "pool_backward", number, dy, reads,
             **self._map("x", None if is_average else name), **self._map("y", None if is_average else step.output),
             **self._map("dy", dy), **dx, **self._size(y.shape), height=x.shape[2], width=x.shape[3],
-            average=int(is_average), **_windows(step), pairs=int(pairs),
+            average=int(is_average), **_windows(step), pairs=int(tiles_by_pairs(step, x.shape)),
         )  # fmt: skip
 
     # Flattened maps
@@ -298,18 +309,26 @@ def _windows(step: Step) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def tiles_by_pairs(pool: Step, shape: tuple[int, ...]) -> bool:
+    """Whether the windows of a pool are 2x2, do not overlap and leave nothing of its input out."""
+    return _are_pairs(pool.settings["rows"], shape[2]) and _are_pairs(pool.settings["columns"], shape[3])
+
+
 def _are_pairs(windows: Array, size: int) -> bool:
-    """Whether windows of two tile a side of the map."""
     return np.array_equal(windows.ravel(), np.arange(size) + np.arange(size) % 2) if size % 2 == 0 else False
 
 
 def layouts_of(values: Values, draft: Draft, halos: Mapping[str, Halo], gradient_halos: Mapping[str, Halo]) -> None:
     """Lay out every map and its gradient, with the zeros around them that layers read."""
     for name in dict.fromkeys(values.maps.values()):
-        shape = values.shape(name)
-        draft.layouts[name] = layout_of(shape, "lanes", draft.machine, halos.get(name, NO_HALO))
-        around = gradient_halos.get(name, NO_HALO)
+        shape, around = values.shape(name), gradient_halos.get(name, NO_HALO)
         draft.layouts[gradient(name)] = layout_of(shape, "lanes", draft.machine, around)
+        if name in values.replaced:
+            # The pool that reads it needs no zeros around it.
+            draft.views[gradient(name)] = name
+        else:
+            around = halos.get(name, NO_HALO)
+        draft.layouts[name] = layout_of(shape, "lanes", draft.machine, around)
 
 
 _Method = Callable[[Drafter, int, Step], None]
