@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from asni.engine import native
+from asni.engine import machine, native
 from asni.engine.graph import Array
 from asni.errors import UsageError
 from asni.sparse.network.network import Network
@@ -136,3 +136,13 @@ def test_maps_that_offsets_of_32_bits_do_not_reach_are_refused() -> None:
     model = nn.Sequential(nn.Conv2d(1, 1, 3, padding=1, bias=False))
     with pytest.raises(UnsupportedError, match=r"images have a map of \d+ GB, and the kernels reach 8 GB"):
         Network(steps, model, {}, items=1, threads=1)
+
+
+def test_a_batch_for_which_memory_is_short_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(machine, "CONTAINER_LIMITS", [limit])
+    limit.write_text(f"{10**9}")
+    assert np.isfinite(network_of(model_of(), items=60_000).forward(IMAGES, training=False)).all()
+    limit.write_text(f"{10**7}")
+    with pytest.raises(UnsupportedError, match=r"^a batch of 60000 takes 0\.\d GB in the layout of the kernels"):
+        network_of(model_of(), items=60_000)

@@ -5,6 +5,9 @@ import platform
 import subprocess
 from pathlib import Path
 
+CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Where Linux tells a container how much memory it may use, in the second and the first version of cgroups."""
+
 
 def processor() -> str:
     """The name of the processor, or of its architecture where the system does not tell more."""
@@ -17,10 +20,19 @@ def cores() -> int:
 
 
 def memory() -> int | None:
-    """The bytes of memory of the machine, or None where the system does not tell."""
+    """The bytes of memory that this process may use, of the machine or its container; None where nobody tells."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, ValueError, OSError):
+        known = []
+    return min([*known, *(limit for path in CONTAINER_LIMITS if (limit := _number_in(path)))], default=None)
+
+
+def _number_in(path: Path) -> int | None:
+    """The number that a file holds; a container without a limit says "max"."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
         return None
 
 
