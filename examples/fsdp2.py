@@ -44,7 +44,7 @@ SPARSITY = 0.8
 def main() -> None:
     distributed.init_process_group("gloo")
     compare_trainings()
-    # A sharded model is a cycle that holds the process group, whose threads would abort an interpreter that ends before.
+    # Sharded models are cycles that hold the process group, whose threads would abort an interpreter that is ending.
     gc.collect()
     distributed.destroy_process_group()
 
