@@ -26,3 +26,22 @@ def test_memory_is_that_of_the_container(
     for path, limit in zip(paths, limits, strict=False):
         path.write_text(limit)
     assert machine.memory() == (of_the_machine if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "expected"),
+    [
+        (
+            "processor\t: 0\ncpu family\t: 6\nmodel name\t: Intel(R) Core(TM) i5-8250U CPU\n",
+            "Intel(R) Core(TM) i5-8250U CPU",
+        ),
+        ("cpu family\t: 25\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\n", "AMD EPYC, family 25"),
+        ("processor\t: 0\nmodel name\t: Cortex\n", "Cortex"),
+    ],
+)
+def test_processors_of_one_name_are_told_apart(
+    tmp_path: Path, cpuinfo: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "CPUINFO", tmp_path / "cpuinfo")
+    (tmp_path / "cpuinfo").write_text(cpuinfo)
+    assert machine.processor() == expected

@@ -5,6 +5,7 @@ import platform
 import subprocess
 from pathlib import Path
 
+CPUINFO = Path("/proc/cpuinfo")
 CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """Where Linux tells a container how much memory it may use, in the second and the first version of cgroups."""
 
@@ -38,10 +39,19 @@ def _number_in(path: Path) -> int | None:
 
 def _name_on_linux() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+        lines = CPUINFO.read_text(errors="replace").splitlines()
     except OSError:
         return ""
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    known = dict(_field(line) for line in lines)
+    name = known.get("model name", "")
+    # Without a number, the name is that of several generations: "AMD EPYC".
+    is_vague = name and "cpu family" in known and not any(each.isdigit() for each in name)
+    return f"{name}, family {known['cpu family']}" if is_vague else name
+
+
+def _field(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(":")
+    return name.strip(), value.strip()
 
 
 def _name_on_macos() -> str:
