@@ -182,14 +182,13 @@ def plain_networks(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...]]:
         groups = draw(st.sampled_from([1, width]))
         outputs = groups * draw(st.integers(1, 3))
         size, stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
-        padding = (
-            "same" if stride == 1 and draw(st.booleans()) else dilation * (size - 1) // 2 + draw(st.integers(0, 1))
-        )
+        # Small maps need all the padding that there is: here of an even kernel, below of a pool.
+        half = (dilation * (size - 1) + (block > 0)) // 2
+        padding = "same" if stride == 1 and draw(st.booleans()) else half + draw(st.integers(0, 1))
         bias = draw(st.booleans())
         layers.append(convolution(width, outputs, size, stride, padding, dilation, groups, bias))
         layers.append(draw(st.sampled_from([nn.ReLU(inplace=True), nn.Tanh(), norm(outputs), nn.Identity()])))
         size, ceil = draw(st.integers(1, 3)), draw(st.booleans())
-        # Small maps need all the padding that a pool can have.
         border = draw(st.integers(0, size // 2)) if block == 0 else size // 2
         kind: Callable[..., nn.Module] = draw(st.sampled_from([pool, average]))
         layers.append(kind(size, draw(st.integers(1, 3)), border, ceil_mode=ceil))

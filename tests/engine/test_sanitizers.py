@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sanitizers 
 
 
 @pytest.mark.parametrize(
-    ("runtime", "sanitizers", "networks"), [("libasan", "address,undefined", 150), ("libtsan", "thread", 80)]
+    ("runtime", "sanitizers", "networks"), [("libasan", "address,undefined", 60), ("libtsan", "thread", 20)]
 )
 def test_random_networks_and_trainings_run_without_a_mistake(
     runtime: str, sanitizers: str, networks: int, tmp_path: Path
