@@ -8,23 +8,33 @@ from asni.engine import machine
 
 
 @pytest.mark.parametrize(
-    ("limits", "expected"),
+    ("own", "limits", "expected"),
     [
-        pytest.param([], None, id="no container"),
-        pytest.param(["max\n"], None, id="a container without a limit"),
-        pytest.param(["9223372036854771712\n"], None, id="no limit, as cgroups 1 say it"),
-        pytest.param(["1048576\n"], 2**20, id="a limit"),
-        pytest.param(["max\n", "1048576\n"], 2**20, id="a limit of one of two"),
+        pytest.param("", {"memory.max": "1048576"}, None, id="not in a group"),
+        pytest.param("0::/", {}, None, id="in no container"),
+        pytest.param("0::/", {"memory.max": "max"}, None, id="a container without a limit"),
+        pytest.param("0::/", {"memory.max": "1048576"}, 2**20, id="a container"),
+        pytest.param("0::/job/step", {"job/memory.max": "1048576", "job/step/memory.max": "max"}, 2**20, id="a job"),
+        pytest.param("0::/a", {"memory.max": "2097152", "a/memory.max": "1048576"}, 2**20, id="two limits"),
+        pytest.param("4:memory:/", {"memory/memory.limit_in_bytes": "1048576"}, 2**20, id="cgroups 1"),
+        pytest.param(
+            "4:memory:/", {"memory/memory.limit_in_bytes": "9223372036854771712"}, None, id="no limit in cgroups 1"
+        ),
+        pytest.param(
+            "2:cpu:/\n4:memory:/a", {"memory/a/memory.limit_in_bytes": "1048576"}, 2**20, id="a job, cgroups 1"
+        ),
     ],
 )
-def test_memory_is_that_of_the_container(
-    tmp_path: Path, limits: list[str], expected: int | None, monkeypatch: pytest.MonkeyPatch
+def test_memory_is_that_of_the_groups_that_the_process_is_in(
+    tmp_path: Path, own: str, limits: dict[str, str], expected: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = [tmp_path / str(number) for number in range(2)]
-    monkeypatch.setattr(machine, "CONTAINER_LIMITS", paths)
+    monkeypatch.setattr(machine, "OWN_GROUPS", tmp_path / "own")
+    monkeypatch.setattr(machine, "GROUPS", tmp_path / "groups")
     of_the_machine = machine.memory()
-    for path, limit in zip(paths, limits, strict=False):
-        path.write_text(limit)
+    (tmp_path / "own").write_text(f"{own}\n" * bool(own))
+    for path, limit in limits.items():
+        (tmp_path / "groups" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "groups" / path).write_text(f"{limit}\n")
     assert machine.memory() == (of_the_machine if expected is None else expected)
 
 

@@ -139,8 +139,10 @@ def test_maps_that_offsets_of_32_bits_do_not_reach_are_refused() -> None:
 
 
 def test_a_batch_for_which_memory_is_short_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = tmp_path / "memory.max"
-    monkeypatch.setattr(machine, "CONTAINER_LIMITS", [limit])
+    own, limit = tmp_path / "own", tmp_path / "memory.max"
+    own.write_text("0::/\n")
+    monkeypatch.setattr(machine, "OWN_GROUPS", own)
+    monkeypatch.setattr(machine, "GROUPS", tmp_path)
     limit.write_text(f"{10**9}")
     assert np.isfinite(network_of(model_of(), items=60_000).forward(IMAGES, training=False)).all()
     limit.write_text(f"{10**7}")

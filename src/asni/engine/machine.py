@@ -3,11 +3,12 @@
 import os
 import platform
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
-CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Where Linux tells a container how much memory it may use, in the second and the first version of cgroups."""
+OWN_GROUPS, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+"""The control groups of this process, such as a container or a cluster's job, and where Linux keeps all of them."""
 
 
 def processor() -> str:
@@ -21,28 +22,37 @@ def cores() -> int:
 
 
 def memory() -> int | None:
-    """The bytes of memory that this process may use, of the machine or its container; None where nobody tells."""
+    """The bytes of memory that this process may use, or None where the system does not tell."""
     try:
         known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, ValueError, OSError):
         known = []
-    return min([*known, *(limit for path in CONTAINER_LIMITS if (limit := _number_in(path)))], default=None)
+    return min([*known, *_limits_of_groups()], default=None)
 
 
-def _number_in(path: Path) -> int | None:
-    """The number that a file holds; a container without a limit says "max"."""
+def _limits_of_groups() -> Iterator[int]:
+    """The limits of this process's control groups, of both versions, and of the groups around them."""
+    for line in _lines(OWN_GROUPS):
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        top, file = GROUPS / controllers, "memory.limit_in_bytes" if controllers else "memory.max"
+        own = top / path.lstrip("/")
+        for group in (own, *own.parents):
+            # A group without a limit says "max".
+            if group.is_relative_to(top):
+                yield from (int(limit) for limit in _lines(group / file) if limit.isdigit())
+
+
+def _lines(path: Path) -> list[str]:
     try:
-        return int(path.read_text())
-    except (OSError, ValueError):
-        return None
+        return path.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
 
 
 def _name_on_linux() -> str:
-    try:
-        lines = CPUINFO.read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    known = dict(_field(line) for line in lines)
+    known = dict(_field(line) for line in _lines(CPUINFO))
     name = known.get("model name", "")
     # Without a number, the name is that of several generations: "AMD EPYC".
     is_vague = name and "cpu family" in known and not any(each.isdigit() for each in name)
