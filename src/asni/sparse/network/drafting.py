@@ -56,9 +56,9 @@ class Values:
         return self.maps[name] != name
 
     def _replaced(self) -> set[str]:
-        """The maps that only a pool reads, which on its way back looks at each place just before it has its gradient.
+        """The maps that only a 2x2 pool reads: backward, it reads each place just before it writes the gradient there.
 
-        A pool also looks at its outputs then: those must still be there.
+        It also reads its own output, which must still be there.
         """
         pools = [step for step in self.steps.steps if step.kind == "pool"]
         outputs = {step.output for step in pools}
