@@ -181,3 +181,15 @@ def test_statistics_are_those_of_torch() -> None:
     for (name, buffer), expected in zip(ours.named_buffers(), theirs.buffers(), strict=True):
         torch.testing.assert_close(buffer, expected, rtol=1e-5, atol=1e-6, msg=name)
     assert int(ours.get_buffer("norm.num_batches_tracked")) == 3
+
+
+def test_the_gradient_of_a_map_that_only_a_2x2_pool_reads_takes_its_place() -> None:
+    """A pool whose windows overlap reads places again that already have their gradient."""
+
+    def floats(pool: nn.Module) -> int:
+        model = nn.Sequential(nn.Conv2d(1, 8, 1), pool, nn.Flatten(), nn.Linear(512, 4))
+        network = Network(traced(model, torch.zeros(2, 1, 16, 16)), model, {}, items=1, threads=1)
+        return network._memory.program.group_floats // network.machine.lanes
+
+    a_map = 8 * 16 * 16
+    assert floats(nn.MaxPool2d(3, 2, 1)) - floats(nn.MaxPool2d(2)) == pytest.approx(a_map, rel=0.05)

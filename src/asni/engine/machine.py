@@ -36,12 +36,11 @@ def _limits_of_groups() -> Iterator[int]:
         _, controllers, path = line.split(":", 2)
         if controllers not in ("", "memory"):
             continue
-        top, file = GROUPS / controllers, "memory.limit_in_bytes" if controllers else "memory.max"
-        own = top / path.lstrip("/")
+        file = "memory.limit_in_bytes" if controllers else "memory.max"
+        own = GROUPS / controllers / path.lstrip("/")
         for group in (own, *own.parents):
             # A group without a limit says "max".
-            if group.is_relative_to(top):
-                yield from (int(limit) for limit in _lines(group / file) if limit.isdigit())
+            yield from (int(limit) for limit in _lines(group / file) if limit.isdigit())
 
 
 def _lines(path: Path) -> list[str]:

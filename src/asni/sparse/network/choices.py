@@ -21,7 +21,7 @@ NEAR = 52 << 10
 SECOND_CACHE = 512 << 10
 SMALL_MAP = 16
 LANES_AT_ONCE = 32
-"""Of the tiles that pass through the nonzeros of an input channel, whose sums stay in the first cache meanwhile."""
+"""Lanes of all the tiles whose sums stay in the first cache while the nonzeros of an input channel pass by them."""
 LEAST_NONZEROS = 20
 """Of one input channel in a block of output channels, on average."""
 
@@ -121,7 +121,10 @@ def _gradient_by_winograd(
 
 
 def _tile(rows: int, columns: int, groups: int, *, needs_inputs: bool) -> tuple[int, int, int]:
-    """The tile with the least work for its positions and its own loads; some cannot give the inputs' gradient."""
+    """The tile with the least work for its positions and its own loads; some cannot give the inputs' gradient.
+
+    Of tiles with the same work, it is the one with the fewest inputs of a 3x3 kernel.
+    """
 
     def cost(tile: tuple[int, int, int]) -> tuple[float, int]:
         across, down = columns // tile[2] * tile[2], rows // tile[1] * tile[1]

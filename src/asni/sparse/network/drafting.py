@@ -62,7 +62,7 @@ class Values:
         """
         pools = [step for step in self.steps.steps if step.kind == "pool"]
         outputs = {step.output for step in pools}
-        names = {self.maps[step.inputs[0]] for step in pools if tiles_by_pairs(step, self.shape(step.inputs[0]))}
+        names = {self.maps[step.inputs[0]] for step in pools if _tiles_by_pairs(step, self.shape(step.inputs[0]))}
         return {name for name in names - outputs if self.readers[name] == 1}
 
 
@@ -274,7 +274,7 @@ class Drafter:
             "pool_backward", number, dy, reads,
             **self._map("x", None if is_average else name), **self._map("y", None if is_average else step.output),
             **self._map("dy", dy), **dx, **self._size(y.shape), height=x.shape[2], width=x.shape[3],
-            average=int(is_average), **_windows(step), pairs=int(tiles_by_pairs(step, x.shape)),
+            average=int(is_average), **_windows(step), pairs=int(_tiles_by_pairs(step, x.shape)),
         )  # fmt: skip
 
     # Flattened maps
@@ -309,7 +309,7 @@ def _windows(step: Step) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def tiles_by_pairs(pool: Step, shape: tuple[int, ...]) -> bool:
+def _tiles_by_pairs(pool: Step, shape: tuple[int, ...]) -> bool:
     """Whether the windows of a pool are 2x2, do not overlap and leave nothing of its input out."""
     return _are_pairs(pool.settings["rows"], shape[2]) and _are_pairs(pool.settings["columns"], shape[3])
 
@@ -321,14 +321,16 @@ def _are_pairs(windows: Array, size: int) -> bool:
 def layouts_of(values: Values, draft: Draft, halos: Mapping[str, Halo], gradient_halos: Mapping[str, Halo]) -> None:
     """Lay out every map and its gradient, with the zeros around them that layers read."""
     for name in dict.fromkeys(values.maps.values()):
-        shape, around = values.shape(name), gradient_halos.get(name, NO_HALO)
-        draft.layouts[gradient(name)] = layout_of(shape, "lanes", draft.machine, around)
+        shape = values.shape(name)
+        of_map, of_gradient = (
+            layout_of(shape, "lanes", draft.machine, around.get(name, NO_HALO)) for around in (halos, gradient_halos)
+        )
         if name in values.replaced:
-            # The pool that reads it needs no zeros around it.
-            draft.views[gradient(name)] = name
+            # The pool that reads the map needs no zeros around it.
+            draft.layouts[name] = of_gradient
+            draft.view(gradient(name), of=name, layout=of_gradient)
         else:
-            around = halos.get(name, NO_HALO)
-        draft.layouts[name] = layout_of(shape, "lanes", draft.machine, around)
+            draft.layouts[name], draft.layouts[gradient(name)] = of_map, of_gradient
 
 
 _Method = Callable[[Drafter, int, Step], None]

@@ -236,12 +236,15 @@ class Network:
 
     def _room_for(self, program: Program) -> Memory:
         needed, there_is = 4 * self.groups * program.group_floats, memory()
-        try:
-            if there_is is None or needed < MOST_MEMORY * there_is:
+        if there_is is None or needed < MOST_MEMORY * there_is:
+            try:
                 return Memory(program, self.groups, self.threads, subnormals_are_zero=True)
-        except MemoryError:
-            pass
-        raise UnsupportedError(f"a batch of {self.items} takes {needed / 1e9:.1f} GB in the layout of the kernels")
+            except MemoryError:
+                pass
+        of_all = "" if there_is is None else f", of {there_is / 1e6:,.0f} MB of memory"
+        raise UnsupportedError(
+            f"a batch of {self.items} takes {needed / 1e6:,.0f} MB in the layout of the kernels{of_all}"
+        )
 
     def _set_mode(self, training: bool) -> None:
         if training:
