@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "native").glob("*.cpp"))
 ISA = ("v3", "x86_64_v3", "-march=x86-64-v3") if platform.machine() == "x86_64" else ("generic", "generic", "-O1")
 FLAGS = [
-    "-std=c++17", "-O1", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-omit-frame-pointer",
+    "-std=c++17", "-O0", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-omit-frame-pointer",
     "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", ISA[2], f"-DASNI_ISA_NAME={ISA[1]}",
     f"-DASNI_HAVE_{ISA[0].upper()}",
 ]  # fmt: skip
