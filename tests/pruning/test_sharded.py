@@ -99,7 +99,7 @@ def check_random_networks(mesh: DeviceMesh, seeds: range) -> None:
             keep_largest(there, fewer, within=within, by=by), keep_largest(layers, fewer, within=outer, by=by), there
         )
         floor = draw.choice([0.1, 1, 3])
-        least = sum(floor_counts(there, floor, keep=10**6).values())
+        least = sum(floor_counts({name: layer.numel() for name, layer in layers.items()}, floor, keep=10**6).values())
         assert_same(
             keep_largest(there, max(keep, least), by=by, floor=floor),
             keep_largest(layers, max(keep, least), by=by, floor=floor),

@@ -1,20 +1,25 @@
 """Global pruning along a schedule, by magnitude or another score: the base of ASNI-I, GMP and one-shot pruning."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Real
 from typing import SupportsIndex, Unpack
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from asni.errors import UsageError
+from asni.pruning.budgets import Goal, keep_within, require_possible
+from asni.pruning.costs import Budget, macs_budget
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
 from asni.pruning.length import Length, length
+from asni.pruning.macs import InputSize
 from asni.pruning.masks import (
+    Masks,
     count_each,
     full_masks,
-    keep_largest,
     nearly_empty,
     nonzeros_each,
     share_of_zeros,
@@ -35,6 +40,10 @@ class Ranking(Layers, total=False):
 
     score: str | Score
     floor: float | None
+    macs: float | None
+    example: InputSize | None
+    costs: Mapping[str, float] | None
+    budget: Budget | None
 
 
 class GradualMagnitude(Hold):
@@ -46,7 +55,12 @@ class GradualMagnitude(Hold):
 
     - `include`, `exclude`: which weights to prune (see `asni.prunable`);
     - `score`: "magnitude" (default), "lamp", or a function `(name, weight) -> tensor`; the largest scores are kept;
-    - `floor`: the minimum to keep in each layer, as a fraction (float) or a number of weights (int).
+    - `floor`: the minimum to keep in each layer, as a fraction (float) or a number of weights (int);
+    - `macs`: the multiplications to keep, as a fraction of the dense network's: those of one pass of an `example`, an
+      input or its size. `costs` may say instead how often each weight of a layer is multiplied. Weights are then kept
+      where `w^2 > l1 + l2 * multiplications`, with LAMP where `-log(1 - LAMP) > ...`: exactly as many, within both
+      limits, and both follow the schedule;
+    - `budget`: a limit in any other unit, such as milliseconds (see `asni.layer_times`).
 
     >>> from asni.pruning.schedules import Polynomial
     >>> model = nn.Linear(10, 10)
@@ -69,6 +83,10 @@ class GradualMagnitude(Hold):
         every: int,
         score: str | Score = "magnitude",
         floor: float | None = None,
+        macs: float | None = None,
+        example: InputSize | None = None,
+        costs: Mapping[str, float] | None = None,
+        budget: Budget | None = None,
         **layers: Unpack[Layers],
     ):
         whole = steps if isinstance(steps, Length) else length(total_steps=steps)
@@ -79,6 +97,11 @@ class GradualMagnitude(Hold):
         self.score = score_function(score)
         weights = trained_by(unwrapped(optimizer), prunable(model, **layers))
         target = weights_to_keep(weights, self.final, floor)
+        if macs is not None:
+            budget = macs_budget(model, weights, macs, example, costs)
+        self.goal = None if budget is None else Goal(target, budget.for_weights(weights), floor)
+        if self.goal is not None:
+            require_possible(self.goal)
         super().__init__(model, optimizer, full_masks(weights), target=target, length=whole)
         self.layers = layers
         self.schedule, self.every, self.floor = schedule, every, floor
@@ -89,6 +112,7 @@ class GradualMagnitude(Hold):
             "schedule": described(schedule),
             "score": described(self.score),
             "floor": floor,
+            "macs": macs,
         }
 
     def begin(self) -> None:
@@ -130,20 +154,31 @@ class GradualMagnitude(Hold):
         """Prune to `sparsity` by one global threshold; does nothing if the network is already that sparse."""
         keep = kept(weight_count(self.weights), sparsity)
         if keep < self.alive:
-            self.masks = keep_highest(self.weights, self.score, keep, self.masks, self.floor)
+            self.masks = self._chosen(self.weights, keep, sparsity, self.masks)
+
+    def _chosen(self, weights: Mapping[str, Tensor], keep: int, sparsity: float, within: Masks) -> Masks:
+        if self.goal is None:
+            return keep_highest(weights, self.score, keep, within, self.floor)
+        now = replace(self.goal, keep=keep, budget=self.goal.budget.on_the_way(sparsity / self.final))
+        return keep_within(weights, self.score, now, within, end=self.goal)
+
+    def _at_the_end(self, weights: Mapping[str, Tensor]) -> Masks:
+        """The masks that the training would end with, if it ended with these weights."""
+        assert self.target is not None
+        return self._chosen(weights, self.target, self.final, full_masks(weights))
 
     def _warn_of_layers_that_will_die(self) -> None:
         """Warn if the layers' scales differ so much that training will hardly make up for it."""
         if self.score is not magnitude or self.floor:
             return
         assert self.target is not None
-        masks = keep_largest(self.weights, self.target)
+        masks = self._at_the_end(self.weights)
         nonzero = nonzeros_each(self.weights)
         thin = [name for name in nearly_empty(masks) if nonzero[name]]
         if not thin:
             return
         grown = {name: weight * GROWTH if name in thin else weight for name, weight in self.weights.items()}
-        dying = [name for name in nearly_empty(keep_largest(grown, self.target)) if name in thin]
+        dying = [name for name in nearly_empty(self._at_the_end(grown)) if name in thin]
         if dying:
             kept_by = count_each(masks)
             first, largest = dying[0], max(kept_by, key=lambda name: kept_by[name])

@@ -4,6 +4,7 @@ import math
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ from asni.pruning.sharded_masks import keep_largest_of_shards
 Masks = dict[str, Tensor]
 """Parameter name -> bool tensor, True where the weight lives."""
 
+Value = TypeVar("Value")
+
 
 def full_masks(weights: Mapping[str, Tensor]) -> Masks:
     """The masks of a dense network: every weight lives."""
@@ -31,8 +34,10 @@ def nonzero_masks(weights: Mapping[str, Tensor]) -> Masks:
     return {name: weight.detach() != 0 for name, weight in weights.items()}
 
 
-def renamed(masks: Mapping[str, Tensor], names: Iterable[str]) -> Masks:
-    """The masks under these names, which may differ by what wrappers such as DDP and torch.compile put into names.
+def renamed(masks: Mapping[str, Value], names: Iterable[str]) -> dict[str, Value]:
+    """The masks, or other values, under these names.
+
+    They may differ by what wrappers such as DDP and torch.compile put into names.
 
     >>> list(renamed({"_orig_mod.head.weight": torch.ones(2)}, ["module.head.weight"]))
     ['module.head.weight']
@@ -166,14 +171,13 @@ def keep_largest(
     if not 0 <= keep <= candidates:
         raise AsniError(f"cannot keep {keep:,} of {candidates:,} weights.")
     if floor is not None:
-        reserved = _largest_of_each(scores, floor_counts(scores, floor, keep), within, by)
+        sizes = {name: score.numel() for name, score in scores.items()}
+        reserved = _largest_of_each(scores, floor_counts(sizes, floor, keep), within, by)
         living = full_masks(scores) if within is None else within
         rest = {name: living[name].to(mask.device) & ~mask for name, mask in reserved.items()}
         others = keep_largest(scores, keep - count(reserved), within=rest, by=by)
         return {name: mask | others[name] for name, mask in reserved.items()}
-    # One dtype for all layers: rounded to a coarser dtype, the threshold would separate other weights in that layer.
-    double = any(score.dtype == torch.float64 for score in scores.values())
-    dtype = torch.float64 if double else torch.float32
+    dtype = common_dtype(scores)
     if any_sharded(scores.values()):
         return keep_largest_of_shards(scores, keep, within, by, dtype)
 
@@ -188,12 +192,20 @@ def keep_largest(
     return masks
 
 
-def floor_counts(layers: Mapping[str, Tensor], floor: float, keep: int) -> dict[str, int]:
-    """How many weights `floor` keeps in each layer: a fraction of them (float), or a number (int).
+def common_dtype(scores: Mapping[str, Tensor]) -> torch.dtype:
+    """The dtype in which all layers are compared.
+
+    Rounded to a coarser one, the threshold would separate other weights in that layer.
+    """
+    return torch.float64 if any(score.dtype == torch.float64 for score in scores.values()) else torch.float32
+
+
+def floor_counts(sizes: Mapping[str, int], floor: float, keep: int) -> dict[str, int]:
+    """How many weights `floor` keeps in layers of these sizes: a fraction of them (float), or a number (int).
 
     Raises an error if they add up to more than `keep`.
 
-    >>> floor_counts({"a": torch.zeros(300), "b": torch.zeros(10)}, 0.05, keep=100)
+    >>> floor_counts({"a": 300, "b": 10}, 0.05, keep=100)
     {'a': 15, 'b': 1}
     """
     whole = isinstance(floor, Integral)
@@ -202,7 +214,6 @@ def floor_counts(layers: Mapping[str, Tensor], floor: float, keep: int) -> dict[
         raise UsageError(
             f"floor must be a fraction of each layer, from 0.0 to 1.0, or a number of weights, not {floor!r}."
         )
-    sizes = {name: weight.numel() for name, weight in layers.items()}
     # Minus a tolerance, so that a rounding error does not turn 7 % of 100 into 8 weights.
     counts = {
         name: min(size, int(floor) if whole else math.ceil(float(floor) * size - 1e-9)) for name, size in sizes.items()
@@ -228,7 +239,7 @@ def weights_to_keep(weights: Mapping[str, Tensor], sparsity: float, floor: float
             f"{layers} layer{'s' * (layers != 1)}.{most}"
         )
     if floor is not None:
-        floor_counts(weights, floor, keep)
+        floor_counts({name: weight.numel() for name, weight in weights.items()}, floor, keep)
     return keep
 
 

@@ -29,11 +29,19 @@ def lamp(name: str, weight: Tensor) -> Tensor:
     """
     if is_sharded(weight):
         return spread_like(lamp(name, weight.full_tensor()), weight)
-    magnitudes = weight.detach().abs().double().flatten()
-    ascending = magnitudes.sort().values
-    not_smaller = ascending.square().flip(0).cumsum(0).flip(0)
-    sums = not_smaller[torch.searchsorted(ascending, magnitudes).clamp_(max=max(len(ascending) - 1, 0))]
-    return (magnitudes.square() / sums.clamp(min=torch.finfo(torch.float64).tiny)).view(weight.shape)
+    ascending, order = weight.detach().abs().double().flatten().sort()
+    squares = ascending.square()
+    not_smaller = squares.flip(0).cumsum(0).flip(0)[_first_of_equals(ascending)]
+    scores = squares / not_smaller.clamp(min=torch.finfo(torch.float64).tiny)
+    return torch.empty_like(scores).scatter_(0, order, scores).view(weight.shape)
+
+
+def _first_of_equals(ascending: Tensor) -> Tensor:
+    """For each of sorted numbers, the place of the first that equals it."""
+    places = torch.arange(len(ascending), device=ascending.device)
+    repeats = torch.zeros_like(ascending, dtype=torch.bool)
+    torch.eq(ascending[1:], ascending[:-1], out=repeats[1:])
+    return places.masked_fill(repeats, 0).cummax(0).values if len(places) else places
 
 
 SCORES: dict[str, Score] = {"magnitude": magnitude, "lamp": lamp}
@@ -66,6 +74,11 @@ def keep_highest(
     weights: Mapping[str, Tensor], score: Score, keep: int, within: Masks | None = None, floor: float | None = None
 ) -> Masks:
     """Masks that keep exactly `keep` weights: those of the highest score; see `keep_largest`."""
-    # Magnitudes are taken layer by layer, without a copy of all weights.
-    scores, by = (weights, torch.abs) if score is magnitude else (scored(weights, score), torch.positive)
+    scores, by = ranked(weights, score)
     return keep_largest(scores, keep, within=within, by=by, floor=floor)
+
+
+def ranked(weights: Mapping[str, Tensor], score: Score) -> tuple[Mapping[str, Tensor], Callable[[Tensor], Tensor]]:
+    """Scores, and the function by which `keep_largest` ranks them."""
+    # Magnitudes are taken layer by layer, without a copy of all weights.
+    return (weights, torch.abs) if score is magnitude else (scored(weights, score), torch.positive)

@@ -1,0 +1,179 @@
+"""Masks with an exact number of weights, within a budget: keep where `gain(w) > l1 + l2 * price(layer)`.
+
+The gain of a weight is `w^2` for magnitude, and `-log(1 - LAMP(w))` for LAMP. By the first, the energy that is kept is
+the largest under both limits, up to one weight; by the second, the sum over layers of its logarithm. l2 is 0 where the
+number alone meets the budget. The rule is known: FALCON (Meng et al., AISTATS 2024), Spartan (Tai et al., NeurIPS
+2022), Yang et al. (ICLR 2019).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from asni.errors import UsageError
+from asni.pruning.costs import Budget, Table
+from asni.pruning.masks import Masks, common_dtype, count_each, floor_counts, keep_largest
+from asni.pruning.multipliers import Ranks, by_number, by_price, counts_within
+from asni.pruning.scores import Score, lamp, magnitude, ranked
+from asni.pruning.sharded import any_sharded, counted_here, local, mesh_of_each, spread_like, summed
+
+if TYPE_CHECKING:
+    from asni.pruning.multipliers import Counts, Floats
+
+
+@dataclass(frozen=True)
+class Goal:
+    """So many weights, within a budget, and the minimum to keep in each layer."""
+
+    keep: int
+    budget: Budget
+    floor: float | None = None
+
+
+def keep_within(
+    weights: Mapping[str, Tensor], score: Score, goal: Goal, within: Masks, end: Goal | None = None
+) -> Masks:
+    """Masks that keep exactly `goal.keep` of the weights in `within`, at a cost within the budget.
+
+    LAMP keeps one weight of each layer, whose gain is infinite. The goal at the `end` of a training stays within reach:
+    what it needs is not pruned on the way. If the budget cannot be met, the masks are the cheapest.
+    """
+    values, by = ranked(weights, score)
+    living = {name: spread_like(within[name], value) for name, value in values.items()}
+    blocks = _Blocks(goal.budget)
+    scores, alive = blocks.of(values), blocks.of(living)
+    above = _Sorted(scores, alive, by, _least_score_of(score)).above
+    ranks = Ranks(blocks.tables, blocks.count(living), blocks.least(goal, at_least_one=score is lamp), above)
+
+    def allows(counts: "Counts") -> bool:
+        return blocks.cost(counts) <= goal.budget.limit and (end is None or blocks.allow(end, counts, ranks.least))
+
+    if allows(by_number(ranks, goal.keep)):
+        masks = keep_largest(values, goal.keep, within=living, by=by, floor=goal.floor)
+        if allows(blocks.count(masks)):
+            return masks
+    counts = counts_within(ranks, goal.keep, goal.budget.limit - blocks.fixed)
+    if end is not None and not blocks.allow(end, counts, ranks.least):
+        needed = counts_within(ranks, end.keep, end.budget.limit - blocks.fixed)
+        counts = counts_within(replace(ranks, least=needed), goal.keep, goal.budget.limit - blocks.fixed)
+    kept: Masks = {}
+    for (name, value), number in zip(scores.items(), counts.tolist(), strict=True):
+        kept |= keep_largest({name: value}, number, within={name: alive[name]}, by=by)
+    return blocks.joined(kept)
+
+
+def require_possible(goal: Goal) -> None:
+    """Refuse a budget that so many weights cannot meet with at least one in each layer; tell what they can."""
+    blocks, shown = _Blocks(goal.budget), goal.budget.shown
+    least = blocks.least(goal, at_least_one=True)
+    low, high = (
+        blocks.cost(by_price(blocks.tables, goal.keep, blocks.sizes, least, dearest=dearest))
+        for dearest in (False, True)
+    )
+    if low > goal.budget.limit:
+        raise UsageError(
+            f"{goal.keep:,} weights cannot keep to {shown(goal.budget.limit)}{goal.budget.of_what}: with at least "
+            f"{goal.floor or 1} in each layer they take from {shown(low)} to {shown(high)}. "
+            "Raise the budget or the sparsity."
+        )
+
+
+class _Blocks:
+    """The layers, cut where the rows of one have different prices, and what their weights cost."""
+
+    def __init__(self, budget: Budget):
+        layers = budget.costs.layers
+        self.fixed = budget.costs.fixed
+        self.names = {
+            name: [name] if len(tables) == 1 else [f"{name} {number}" for number in range(len(tables))]
+            for name, tables in layers.items()
+        }
+        self.tables = [table for tables in layers.values() for table in tables]
+        self.sizes = np.array([table.weights for table in self.tables])
+
+    def of(self, layers: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The blocks of tensors, in the order of the tables."""
+        return {
+            block: rows
+            for name, names in self.names.items()
+            for block, rows in zip(names, _rows(layers[name], len(names)), strict=True)
+        }
+
+    def joined(self, blocks: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {
+            name: blocks[names[0]] if len(names) == 1 else torch.cat([blocks[each] for each in names])
+            for name, names in self.names.items()
+        }
+
+    def count(self, masks: Mapping[str, Tensor]) -> "Counts":
+        return np.array(list(count_each(self.of(masks)).values()))
+
+    def cost(self, counts: "Counts") -> float:
+        return self.fixed + sum(map(Table.of, self.tables, counts.tolist()))
+
+    def least(self, goal: Goal, *, at_least_one: bool) -> "Counts":
+        """The minimum to keep in each block."""
+        sizes = [size for names in self.names.values() for size in names]
+        floors = floor_counts(dict(zip(sizes, self.sizes.tolist(), strict=True)), goal.floor or 0, goal.keep)
+        return np.maximum(list(floors.values()), int(at_least_one))
+
+    def allow(self, end: Goal, counts: "Counts", least: "Counts") -> bool:
+        """Whether a goal can still be met when so many weights of each block are left."""
+        return self.cost(by_price(self.tables, end.keep, counts, np.minimum(least, counts))) <= end.budget.limit
+
+
+def _rows(layer: Tensor, blocks: int) -> Sequence[Tensor]:
+    return [layer] if blocks == 1 else layer.chunk(blocks)
+
+
+class _Sorted:
+    """The scores of the living weights of each block in ascending order, or this process's share of them."""
+
+    def __init__(
+        self,
+        scores: Mapping[str, Tensor],
+        living: Mapping[str, Tensor],
+        by: Callable[[Tensor], Tensor],
+        least_score: Callable[["Floats"], "Floats"],
+    ):
+        self.least_score = least_score
+        self.meshes = mesh_of_each(scores) if any_sharded(scores.values()) else {}
+        dtype = common_dtype(scores)
+        self.scores: list[Floats] = []
+        for name, score in scores.items():
+            is_counted = not self.meshes or counted_here(score, self.meshes[name])
+            values = local(spread_like(by(score.detach()), score)).to(dtype).cpu()[local(living[name]).cpu() != 0]
+            self.scores.append(np.sort(values.numpy()) if is_counted else np.empty(0))
+
+    def above(self, gains: "Floats") -> "Counts":
+        """How many weights of each block gain more than each of the numbers in its row."""
+        with np.errstate(over="ignore"):
+            least = self.least_score(gains)
+            counts = np.stack(
+                [
+                    len(scores) - scores.searchsorted(row.astype(scores.dtype), side="right")
+                    for scores, row in zip(self.scores, least, strict=True)
+                ]
+            )
+        return self._over_all_processes(counts) if self.meshes else counts
+
+    def _over_all_processes(self, counts: "Counts") -> "Counts":
+        meshes = list(self.meshes.values())
+        parts = {
+            mesh: torch.from_numpy(counts * np.array([[each == mesh] for each in meshes])).to(mesh.device_type)
+            for mesh in dict.fromkeys(meshes)
+        }
+        return summed(parts).numpy()
+
+
+def _least_score_of(score: Score) -> "Callable[[Floats], Floats]":
+    """From gains to the scores that have them."""
+    if score is magnitude:
+        return lambda gains: np.where(gains < 0, -1.0, np.sqrt(np.maximum(gains, 0)))
+    if score is lamp:
+        return lambda gains: -np.expm1(-gains)
+    return lambda gains: gains

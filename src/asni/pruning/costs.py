@@ -1,0 +1,174 @@
+"""What the living weights of each layer cost, in multiplications or in any other unit, and a limit on the total."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+
+import numpy as np
+from torch import Tensor, nn
+
+from asni.errors import UsageError
+from asni.pruning.layers import survey
+from asni.pruning.macs import Calls, InputSize, alive_macs, calls_of
+from asni.pruning.macs import macs as all_macs
+from asni.pruning.masks import nonzeros_each, renamed
+from asni.pruning.sharded import is_sharded
+
+MULTIPLICATIONS = "multiplications"
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a number of weights costs: straight lines between known points, from none of the weights to all of them.
+
+    >>> Table((0, 100), (0.0, 2500.0)).of(10), Table((0, 10, 100), (1.0, 3.0, 4.0)).of(55)
+    (250.0, 3.5)
+    """
+
+    counts: tuple[int, ...]
+    costs: tuple[float, ...]
+
+    @classmethod
+    def linear(cls, weights: int, price: float) -> "Table":
+        """Every weight costs the same."""
+        return cls((0, weights), (0.0, price * weights))
+
+    def of(self, count: int) -> float:
+        return float(np.interp(count, self.counts, self.costs))
+
+    def price(self, count: int) -> float:
+        """What one of so many weights costs."""
+        return (self.of(count) - self.costs[0]) / count if count else 0.0
+
+    @property
+    def weights(self) -> int:
+        return self.counts[-1]
+
+    @property
+    def is_linear(self) -> bool:
+        return len(self.counts) == 2 and self.costs[0] == 0
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the weights of a network cost.
+
+    `layers` has a table for each block of rows of each layer: one block, but for attention, whose queries, keys and
+    values may be of different lengths. `fixed` is the cost of all else.
+    """
+
+    layers: Mapping[str, tuple[Table, ...]]
+    fixed: float = 0.0
+    unit: str = MULTIPLICATIONS
+
+    @property
+    def dense(self) -> float:
+        """The cost if all weights live."""
+        return self.fixed + sum(table.costs[-1] for tables in self.layers.values() for table in tables)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """At most `limit`, in the unit of the costs; the dense network costs `whole`."""
+
+    costs: Costs
+    limit: float
+    whole: float
+
+    def shown(self, cost: float) -> str:
+        """A cost as text: multiplications as a fraction of the dense network's, others as they are."""
+        return f"{cost / self.whole:.3g}" if self.costs.unit == MULTIPLICATIONS else f"{cost:.3g} {self.costs.unit}"
+
+    def for_weights(self, weights: Mapping[str, Tensor]) -> "Budget":
+        """The same budget under the names of these weights; refuses one that has no costs for some of them."""
+        layers = renamed(self.costs.layers, weights)
+        for name, weight in weights.items():
+            if name not in layers:
+                raise UsageError(f"the budget has no costs for '{name}'. Leave it out with exclude=.")
+            known = sum(table.weights for table in layers[name])
+            if known != weight.numel():
+                raise UsageError(f"the budget is for {known:,} weights in '{name}', and it has {weight.numel():,}.")
+        others = sum(table.costs[-1] for name in layers.keys() - weights.keys() for table in layers[name])
+        own = {name: layers[name] for name in weights}
+        return replace(self, costs=replace(self.costs, layers=own, fixed=self.costs.fixed + others))
+
+    @property
+    def of_what(self) -> str:
+        return " of the dense multiplications" if self.costs.unit == MULTIPLICATIONS else ""
+
+    def on_the_way(self, progress: float) -> "Budget":
+        """The budget between the cost of all weights (progress 0) and this one (1).
+
+        >>> Budget(Costs({"a": (Table.linear(100, 2.0),)}), limit=50.0, whole=200.0).on_the_way(0.5).limit
+        125.0
+        """
+        return replace(self, limit=self.costs.dense + (self.limit - self.costs.dense) * progress)
+
+
+def macs_budget(
+    model: nn.Module,
+    weights: Mapping[str, Tensor],
+    macs: float,
+    example: InputSize | None,
+    given: Mapping[str, float] | None = None,
+) -> Budget:
+    """At most the fraction `macs` of the multiplications that the dense network takes for the example.
+
+    `given` says how often each weight of a layer is multiplied, instead of the example or where that does not tell.
+    Layers that are not pruned count too: their nonzeros are multiplied whatever the pruner does.
+    """
+    if not isinstance(macs, Real | float) or isinstance(macs, bool) or not 0 < macs <= 1:
+        raise UsageError(f"macs must be a fraction of the dense multiplications, above 0 and at most 1, not {macs!r}.")
+    if example is None and given is None:
+        raise UsageError("macs also needs example=: an input of the model, or its size, such as (1, 3, 32, 32).")
+    parameters = {each.name: each.parameter for each in survey(model)}
+    prices = _checked_prices({**parameters, **weights}, given or {})
+    calls = {} if example is None else calls_of(model, example)
+    layers = {name: _tables(name, weight, prices.get(name), calls.get(id(weight))) for name, weight in weights.items()}
+    own = {id(weight) for weight in weights.values()}
+    others = {name: each for name, each in parameters.items() if id(each) not in own}
+    alive = nonzeros_each({name: each for name, each in others.items() if name in prices or id(each) in calls})
+    fixed = whole = 0.0
+    for name, number in alive.items():
+        weight = others[name]
+        fixed += prices[name] * number if name in prices else alive_macs(weight, number, calls[id(weight)])
+        whole += prices[name] * weight.numel() if name in prices else all_macs(weight, calls[id(weight)])
+    costs = Costs(layers, fixed)
+    if costs.dense == fixed:
+        raise UsageError("no weight that is pruned is multiplied in a forward pass, so macs has nothing to limit.")
+    whole += costs.dense - fixed
+    return Budget(costs, float(macs) * whole, whole)
+
+
+def _checked_prices(weights: Mapping[str, Tensor], given: Mapping[str, float]) -> dict[str, float]:
+    prices = renamed(given, weights)
+    if unknown := [name for name in prices if name not in weights]:
+        raise UsageError(
+            f"costs has '{unknown[0]}', which is not a weight that is pruned; those are {', '.join(weights)}."
+        )
+    for name, price in prices.items():
+        if not isinstance(price, Real | float) or isinstance(price, bool) or not 0 <= price < math.inf:
+            raise UsageError(f"costs: '{name}' must cost a finite number of at least 0 per weight, not {price!r}.")
+    return {name: float(price) for name, price in prices.items()}
+
+
+def _tables(name: str, weight: Tensor, price: float | None, calls: Calls | None) -> tuple[Table, ...]:
+    """One table for each block of rows that is multiplied as often."""
+    if price is not None:
+        return (Table.linear(weight.numel(), price),)
+    if calls is None:
+        raise UsageError(
+            f"'{name}' is not multiplied when the example passes through the model, or by a module that is not known. "
+            f'Leave it out with exclude=, or say how often each of its weights is, with costs={{"{name}": number}}.'
+        )
+    blocks = max(map(len, calls))
+    prices = [sum(times * uses[place % len(uses)] for uses, times in calls.items()) for place in range(blocks)]
+    if len(set(prices)) == 1:
+        return (Table.linear(weight.numel(), prices[0]),)
+    if is_sharded(weight):
+        raise UsageError(
+            f"the rows of '{name}' are multiplied {' and '.join(map(str, prices))} times, which a budget cannot tell "
+            "apart in a DTensor. Leave it out with exclude=, or give one number with costs=."
+        )
+    return tuple(Table.linear(rows.numel(), each) for rows, each in zip(weight.chunk(blocks), prices, strict=True))
