@@ -2,6 +2,9 @@ from . import figures as figures
 from .engine.engine import Engine as Engine
 from .engine.engine import compile as compile
 from .engine.engine import load_engine as load_engine
+from .engine.layer_times import latency_budget as latency_budget
+from .engine.layer_times import layer_times as layer_times
+from .engine.layer_times import timed as timed
 from .engine.packing import pack as pack
 from .errors import AsniError as AsniError
 from .errors import EngineError as EngineError

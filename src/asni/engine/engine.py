@@ -216,8 +216,13 @@ def compile(
         plan = path.with_name(path.name + ".plan") if plan is None else plan
     else:
         steps = _steps_of_module(what, examples)
-    items = examples[0].shape[0] // (steps.fixed_batch or 1) if examples and examples[0].ndim else 1
-    return Engine(fuse(steps), threads=threads, plan=None if plan is None else Path(plan), items=max(1, items))
+    items = items_of(steps, examples)
+    return Engine(fuse(steps), threads=threads, plan=None if plan is None else Path(plan), items=items)
+
+
+def items_of(steps: Steps, examples: "Sequence[Tensors]") -> int:
+    """How many items the examples have; one, if they do not tell."""
+    return max(1, examples[0].shape[0] // (steps.fixed_batch or 1)) if examples and examples[0].ndim else 1
 
 
 def load_engine(path: str | Path, *, threads: int = 1, max_memory: int | None = None) -> Engine:
