@@ -14,6 +14,8 @@ from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Sha
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 from asni.errors import AsniError
+from asni.pruning.budgets import Goal, keep_within
+from asni.pruning.costs import Budget, Costs, Table
 from asni.pruning.layers import prunable
 from asni.pruning.layerwise import random_masks
 from asni.pruning.masks import (
@@ -280,6 +282,31 @@ def rows_that_both_divide_are_found() -> None:
         assert torch.equal(whole(spread_like(expected, weight["0.weight"])), expected)
 
 
+def a_budget_is_met_by_the_masks_of_one_process() -> None:
+    for seed, score in enumerate((magnitude, lamp, magnitude, lamp)):
+        draw = random.Random(seed)
+        layers = network(draw, [torch.float32, torch.bfloat16])
+        there = spread(draw, layers, line())
+        tables = {name: (Table.linear(layer.numel(), draw.choice([0.0, 1.0, 7.0])),) for name, layer in layers.items()}
+        costs = Costs(tables)
+        keep = draw.randint(len(layers), weight_count(layers))
+        end = Goal(keep // 2, Budget(costs, 0.5 * costs.dense, costs.dense), floor=draw.choice([None, 0.05]))
+        within, within_there = full_masks(layers), full_masks(there)
+        for number, share in ((keep, 0.7), (keep // 2, draw.choice([0.1, 0.3, 1.0]))):
+            goal = Goal(number, Budget(costs, share * costs.dense, costs.dense), end.floor)
+            within = keep_within(layers, score, goal, within, end=end)
+            within_there = keep_within(there, score, goal, within_there, end=end)
+            assert_same(within_there, within, there)
+            assert count(within_there) == number
+
+
+def a_bad_weight_under_a_budget_is_refused_by_its_layer_in_all() -> None:
+    layers = {"first": rows(1.0, 2.0, 3.0), "second": rows(1.0, 2.0, 3.0, 4.0, 5.0, math.nan)}
+    costs = Costs({"first": (Table.linear(3, 2.0),), "second": (Table.linear(6, 1.0),)})
+    with pytest.raises(AsniError, match=r"1 of 6 .*'second'"):
+        keep_within(layers, magnitude, Goal(3, Budget(costs, 4.0, 12.0)), full_masks(layers))
+
+
 Check = Callable[[], None]
 ANY_NUMBER: list[Check] = [
     random_networks_get_the_masks_of_one_process,
@@ -294,6 +321,8 @@ ANY_NUMBER: list[Check] = [
     scores_are_those_of_one_process,
     random_masks_are_those_of_one_process,
     a_score_of_the_whole_layer_is_one_of_the_whole_layer,
+    a_budget_is_met_by_the_masks_of_one_process,
+    a_bad_weight_under_a_budget_is_refused_by_its_layer_in_all,
     a_network_under_fsdp_gets_the_masks_of_one_process,
 ]
 CHECKS: dict[int, list[Check]] = {

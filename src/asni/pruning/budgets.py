@@ -46,24 +46,38 @@ def keep_within(
     living = {name: spread_like(within[name], value) for name, value in values.items()}
     blocks = _Blocks(goal.budget)
     scores, alive = blocks.of(values), blocks.of(living)
-    above = _Sorted(scores, alive, by, _least_score_of(score)).above
-    ranks = Ranks(blocks.tables, blocks.count(living), blocks.least(goal, at_least_one=score is lamp), above)
+    in_order, alive_now = _Sorted(scores, alive, by, _least_score_of(score)), blocks.count(living)
+    if not in_order.finite or goal.keep > alive_now.sum():
+        # It refuses both, with the numbers.
+        return keep_largest(values, goal.keep, within=living, by=by)
+    least = np.minimum(blocks.least(goal, at_least_one=score is lamp), alive_now)
+    ranks = Ranks(blocks.tables, alive_now, least, in_order.above, blocks.fixed)
 
     def allows(counts: "Counts") -> bool:
-        return blocks.cost(counts) <= goal.budget.limit and (end is None or blocks.allow(end, counts, ranks.least))
+        return blocks.cost(counts) <= goal.budget.limit and (end is None or blocks.allow(end, counts, least))
 
     if allows(by_number(ranks, goal.keep)):
         masks = keep_largest(values, goal.keep, within=living, by=by, floor=goal.floor)
-        if allows(blocks.count(masks)):
+        # Equal weights share LAMP's score, so that even the last ones of a layer may be below the others.
+        if allows(blocks.count(masks)) and (score is not lamp or all(count_each(masks).values())):
             return masks
-    counts = counts_within(ranks, goal.keep, goal.budget.limit - blocks.fixed)
-    if end is not None and not blocks.allow(end, counts, ranks.least):
-        needed = counts_within(ranks, end.keep, end.budget.limit - blocks.fixed)
-        counts = counts_within(replace(ranks, least=needed), goal.keep, goal.budget.limit - blocks.fixed)
+    counts = counts_within(ranks, goal.keep, goal.budget.limit)
+    if end is not None and not blocks.allow(end, counts, least):
+        counts = _with_the_end_within_reach(ranks, blocks, goal, end)
     kept: Masks = {}
     for (name, value), number in zip(scores.items(), counts.tolist(), strict=True):
         kept |= keep_largest({name: value}, number, within={name: alive[name]}, by=by)
     return blocks.joined(kept)
+
+
+def _with_the_end_within_reach(ranks: Ranks, blocks: "_Blocks", goal: Goal, end: Goal) -> "Counts":
+    needed = counts_within(ranks, end.keep, end.budget.limit)
+    counts = counts_within(replace(ranks, least=needed), goal.keep, goal.budget.limit)
+    if not blocks.allow(end, counts, ranks.least):
+        # The cheapest choice may miss one that is within reach where the price depends on the number.
+        needed = by_price(ranks.tables, end.keep, ranks.living, ranks.least)
+        counts = counts_within(replace(ranks, least=needed), goal.keep, goal.budget.limit)
+    return counts
 
 
 def require_possible(goal: Goal) -> None:
@@ -75,10 +89,10 @@ def require_possible(goal: Goal) -> None:
         for dearest in (False, True)
     )
     if low > goal.budget.limit:
+        minimum = f"floor = {goal.floor}" if goal.floor else "at least 1 in each layer"
         raise UsageError(
-            f"{goal.keep:,} weights cannot keep to {shown(goal.budget.limit)}{goal.budget.of_what}: with at least "
-            f"{goal.floor or 1} in each layer they take from {shown(low)} to {shown(high)}. "
-            "Raise the budget or the sparsity."
+            f"{goal.keep:,} weights cannot keep to {shown(goal.budget.limit)}{goal.budget.of_what}: with {minimum} "
+            f"they take from {shown(low, up=True)} to {shown(high)}. Raise the budget or the sparsity."
         )
 
 
@@ -86,7 +100,7 @@ class _Blocks:
     """The layers, cut where the rows of one have different prices, and what their weights cost."""
 
     def __init__(self, budget: Budget):
-        layers = budget.costs.layers
+        self.layers = layers = budget.costs.layers
         self.fixed = budget.costs.fixed
         self.names = {
             name: [name] if len(tables) == 1 else [f"{name} {number}" for number in range(len(tables))]
@@ -116,10 +130,12 @@ class _Blocks:
         return self.fixed + sum(map(Table.of, self.tables, counts.tolist()))
 
     def least(self, goal: Goal, *, at_least_one: bool) -> "Counts":
-        """The minimum to keep in each block."""
-        sizes = [size for names in self.names.values() for size in names]
-        floors = floor_counts(dict(zip(sizes, self.sizes.tolist(), strict=True)), goal.floor or 0, goal.keep)
-        return np.maximum(list(floors.values()), int(at_least_one))
+        """The minimum to keep in each block: that of a layer is divided evenly between its blocks."""
+        sizes = {name: sum(table.weights for table in tables) for name, tables in self.layers.items()}
+        floors = floor_counts(sizes, goal.floor or 0, goal.keep)
+        if at_least_one and len(floors) <= goal.keep:
+            floors = {name: max(floor, min(1, sizes[name])) for name, floor in floors.items()}
+        return np.array([part for name, floor in floors.items() for part in _parts(floor, len(self.names[name]))])
 
     def allow(self, end: Goal, counts: "Counts", least: "Counts") -> bool:
         """Whether a goal can still be met when so many weights of each block are left."""
@@ -128,6 +144,11 @@ class _Blocks:
 
 def _rows(layer: Tensor, blocks: int) -> Sequence[Tensor]:
     return [layer] if blocks == 1 else layer.chunk(blocks)
+
+
+def _parts(number: int, parts: int) -> list[int]:
+    """A number as the sum of so many that differ by at most one."""
+    return [number * (part + 1) // parts - number * part // parts for part in range(parts)]
 
 
 class _Sorted:
@@ -146,8 +167,14 @@ class _Sorted:
         self.scores: list[Floats] = []
         for name, score in scores.items():
             is_counted = not self.meshes or counted_here(score, self.meshes[name])
-            values = local(spread_like(by(score.detach()), score)).to(dtype).cpu()[local(living[name]).cpu() != 0]
-            self.scores.append(np.sort(values.numpy()) if is_counted else np.empty(0))
+            values = local(spread_like(by(score.detach()), score)).to(dtype).cpu().numpy()
+            # NumPy's selection is faster than torch's.
+            here = values[local(living[name]).cpu().numpy()]
+            here.sort()
+            self.scores.append(here if is_counted else here[:0])
+        # What is not finite is at the ends.
+        bad = [[not np.isfinite(scores[[0, -1]]).all() if len(scores) else False] for scores in self.scores]
+        self.finite = not self._over_all_processes(np.array(bad, dtype=np.int64)).any()
 
     def above(self, gains: "Floats") -> "Counts":
         """How many weights of each block gain more than each of the numbers in its row."""
@@ -159,9 +186,11 @@ class _Sorted:
                     for scores, row in zip(self.scores, least, strict=True)
                 ]
             )
-        return self._over_all_processes(counts) if self.meshes else counts
+        return self._over_all_processes(counts)
 
     def _over_all_processes(self, counts: "Counts") -> "Counts":
+        if not self.meshes:
+            return counts
         meshes = list(self.meshes.values())
         parts = {
             mesh: torch.from_numpy(counts * np.array([[each == mesh] for each in meshes])).to(mesh.device_type)

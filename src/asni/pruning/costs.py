@@ -3,12 +3,14 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from itertools import pairwise
 from numbers import Real
 
 import numpy as np
 from torch import Tensor, nn
 
-from asni.errors import UsageError
+from asni.errors import UsageError, unknown
 from asni.pruning.layers import survey
 from asni.pruning.macs import Calls, InputSize, alive_macs, calls_of
 from asni.pruning.macs import macs as all_macs
@@ -29,6 +31,13 @@ class Table:
     counts: tuple[int, ...]
     costs: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        rises = self.counts[:1] == (0,) and all(before < after for before, after in pairwise(self.counts[:-1]))
+        if len(self.counts) != len(self.costs) or len(self.counts) < 2 or not rises or self.counts[-2] > self.weights:
+            raise UsageError(f"a table of costs needs a cost for each of some rising counts from 0, not {self.counts}.")
+        if not all(0 <= cost < math.inf for cost in self.costs):
+            raise UsageError(f"a table of costs has finite numbers of at least 0, not {self.costs}.")
+
     @classmethod
     def linear(cls, weights: int, price: float) -> "Table":
         """Every weight costs the same."""
@@ -44,10 +53,6 @@ class Table:
     @property
     def weights(self) -> int:
         return self.counts[-1]
-
-    @property
-    def is_linear(self) -> bool:
-        return len(self.counts) == 2 and self.costs[0] == 0
 
 
 @dataclass(frozen=True)
@@ -76,9 +81,19 @@ class Budget:
     limit: float
     whole: float
 
-    def shown(self, cost: float) -> str:
-        """A cost as text: multiplications as a fraction of the dense network's, others as they are."""
-        return f"{cost / self.whole:.3g}" if self.costs.unit == MULTIPLICATIONS else f"{cost:.3g} {self.costs.unit}"
+    def shown(self, cost: float, *, up: bool = False) -> str:
+        """A cost as text, rounded up if it has to suffice.
+
+        Multiplications are a fraction of the dense network's, others are shown as they are.
+
+        >>> budget = Budget(Costs({}), limit=50.0, whole=300.0)
+        >>> budget.shown(100.0), budget.shown(100.0, up=True)
+        ('0.333', '0.334')
+        """
+        is_fraction = self.costs.unit == MULTIPLICATIONS
+        number = Decimal(cost / self.whole if is_fraction else cost)
+        rounded = Context(prec=3, rounding=ROUND_CEILING if up else ROUND_HALF_EVEN).plus(number)
+        return f"{float(rounded):g}" + f" {self.costs.unit}" * (not is_fraction)
 
     def for_weights(self, weights: Mapping[str, Tensor]) -> "Budget":
         """The same budget under the names of these weights; refuses one that has no costs for some of them."""
@@ -103,7 +118,7 @@ class Budget:
         >>> Budget(Costs({"a": (Table.linear(100, 2.0),)}), limit=50.0, whole=200.0).on_the_way(0.5).limit
         125.0
         """
-        return replace(self, limit=self.costs.dense + (self.limit - self.costs.dense) * progress)
+        return replace(self, limit=self.costs.dense * (1 - progress) + self.limit * progress)
 
 
 def macs_budget(
@@ -125,7 +140,10 @@ def macs_budget(
     parameters = {each.name: each.parameter for each in survey(model)}
     prices = _checked_prices({**parameters, **weights}, given or {})
     calls = {} if example is None else calls_of(model, example)
-    layers = {name: _tables(name, weight, prices.get(name), calls.get(id(weight))) for name, weight in weights.items()}
+    layers = {
+        name: _tables(name, weight, prices.get(name), calls.get(id(weight)), is_run=example is not None)
+        for name, weight in weights.items()
+    }
     own = {id(weight) for weight in weights.values()}
     others = {name: each for name, each in parameters.items() if id(each) not in own}
     alive = nonzeros_each({name: each for name, each in others.items() if name in prices or id(each) in calls})
@@ -138,25 +156,29 @@ def macs_budget(
     if costs.dense == fixed:
         raise UsageError("no weight that is pruned is multiplied in a forward pass, so macs has nothing to limit.")
     whole += costs.dense - fixed
-    return Budget(costs, float(macs) * whole, whole)
+    limit = float(macs) * whole
+    # 0.29 * 100 is a little less than 29.
+    return Budget(costs, max(limit, round(limit)) if round(limit) / whole <= macs else limit, whole)
 
 
 def _checked_prices(weights: Mapping[str, Tensor], given: Mapping[str, float]) -> dict[str, float]:
     prices = renamed(given, weights)
-    if unknown := [name for name in prices if name not in weights]:
-        raise UsageError(
-            f"costs has '{unknown[0]}', which is not a weight that is pruned; those are {', '.join(weights)}."
-        )
+    if strange := [name for name in prices if name not in weights]:
+        raise unknown("weight for costs", strange[0], weights)
     for name, price in prices.items():
         if not isinstance(price, Real | float) or isinstance(price, bool) or not 0 <= price < math.inf:
             raise UsageError(f"costs: '{name}' must cost a finite number of at least 0 per weight, not {price!r}.")
     return {name: float(price) for name, price in prices.items()}
 
 
-def _tables(name: str, weight: Tensor, price: float | None, calls: Calls | None) -> tuple[Table, ...]:
+def _tables(name: str, weight: Tensor, price: float | None, calls: Calls | None, *, is_run: bool) -> tuple[Table, ...]:
     """One table for each block of rows that is multiplied as often."""
     if price is not None:
         return (Table.linear(weight.numel(), price),)
+    if calls is None and not is_run:
+        raise UsageError(
+            f"costs says nothing of '{name}'. Give its number, an example=, or leave it out with exclude=."
+        )
     if calls is None:
         raise UsageError(
             f"'{name}' is not multiplied when the example passes through the model, or by a module that is not known. "

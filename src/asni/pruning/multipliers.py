@@ -6,6 +6,7 @@ their order. At a given l2, l1 makes the number exact; l2 is the smallest that m
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,9 @@ CANDIDATES = 64
 LARGEST = 1e150
 """A multiplier beside which no gain matters, and whose products with prices do not overflow."""
 
+_A_FACTOR_OF_TWO = 2**52
+"""Between the integers of two floats."""
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -37,9 +41,11 @@ class Ranks:
     living: "Counts"
     least: "Counts"
     above: "Callable[[Floats], Counts]"
+    fixed: float = 0.0
+    """The cost of all else."""
 
     def cost(self, counts: "Counts") -> float:
-        return sum(map(Table.of, self.tables, counts.tolist()))
+        return self.fixed + sum(map(Table.of, self.tables, counts.tolist()))
 
 
 def by_number(ranks: Ranks, keep: int) -> "Counts":
@@ -55,7 +61,13 @@ def counts_within(ranks: Ranks, keep: int, limit: float) -> "Counts":
     prices = np.array([table.price(max(count, 1)) for table, count in zip(ranks.tables, dear.tolist(), strict=True)])
     low, high = 0, _key(LARGEST / max(prices.max(), 1.0))
     cheap = _by_rank(ranks, keep, _float(high) * prices)
-    while high - low > 1 and np.abs(dear - cheap).sum() > 2:
+    if ranks.cost(cheap) > limit:
+        # Only where the price of a weight depends on how many there are.
+        cheap = min(cheap, by_price(ranks.tables, keep, ranks.living, ranks.least), key=ranks.cost)
+        if ranks.cost(cheap) > limit:
+            return cheap
+    # Far above the threshold, gains are lost in the rounding of what is added to them.
+    while high - low > 1 and (high - low > _A_FACTOR_OF_TWO or np.abs(dear - cheap).sum() > 2):
         middle = (low + high) // 2
         counts = _by_rank(ranks, keep, _float(middle) * prices)
         if ranks.cost(counts) <= limit:
@@ -68,10 +80,37 @@ def counts_within(ranks: Ranks, keep: int, limit: float) -> "Counts":
 def by_price(
     tables: Sequence[Table], keep: int, living: "Counts", least: "Counts", *, dearest: bool = False
 ) -> "Counts":
-    """How many weights of each layer to keep if price alone decides: the cheapest, or the dearest."""
-    prices = np.array([table.price(table.weights) for table in tables])
-    order = np.argsort(-prices if dearest else prices, kind="stable")
-    return _filled(least, living, keep, order)
+    """How many weights of each layer to keep if price alone decides: the cheapest, or the dearest.
+
+    The order does not depend on what lives: within anything that contains the choice, the choice is the same, so that a
+    goal which was within reach stays there.
+
+    >>> tables = [Table((0, 1, 3), (0.0, 1.0, 9.0)), Table.linear(3, 2.0)]
+    >>> by_price(tables, 3, np.array([3, 3]), np.array([0, 0]))
+    array([1, 2])
+    """
+    sign = -1 if dearest else 1
+    lines = [(price, layer, end) for layer, table in enumerate(tables) for price, end in _hull(table, sign)]
+    counts, missing = least.copy(), keep - int(least.sum())
+    for _, layer, end in sorted(lines):
+        taken = max(min(missing, min(end, int(living[layer])) - int(counts[layer])), 0)
+        counts[layer] += taken
+        missing -= taken
+    return counts
+
+
+def _hull(table: Table, sign: int) -> list[tuple[float, int]]:
+    """The largest convex function below the costs, times the sign: the price of a weight in each line, and its end."""
+    points: list[tuple[int, float]] = []
+    for count, cost in zip(table.counts, table.costs, strict=True):
+        while len(points) > 1 and _price(points[-2], points[-1]) >= _price(points[-1], (count, sign * cost)):
+            points.pop()
+        points.append((count, sign * cost))
+    return [(_price(before, after), after[0]) for before, after in pairwise(points)]
+
+
+def _price(before: tuple[int, float], after: tuple[int, float]) -> float:
+    return (after[1] - before[1]) / max(after[0] - before[0], 1)
 
 
 def _by_rank(ranks: Ranks, keep: int, handicaps: "Floats") -> "Counts":
@@ -106,20 +145,33 @@ def _filled(counts: "Counts", most: "Counts", keep: int, order: "Counts") -> "Co
 
 def _exchanged(ranks: Ranks, cheap: "Counts", dear: "Counts", limit: float) -> "Counts":
     """As near to the dear choice as the limit allows, one weight for another."""
-    counts = cheap.copy()
-    for taken in np.flatnonzero(dear > cheap):
-        for given in np.flatnonzero(dear < cheap):
-            swap = np.zeros_like(counts)
-            swap[taken], swap[given] = 1, -1
-            possible, too_many = 0, int(min(dear[taken] - counts[taken], counts[given] - dear[given])) + 1
-            while too_many - possible > 1:
-                middle = (possible + too_many) // 2
-                if ranks.cost(counts + middle * swap) <= limit:
-                    possible = middle
-                else:
-                    too_many = middle
-            counts += possible * swap
+    counts, changed = cheap.copy(), True
+    # An exchange that saves makes room for others.
+    while changed:
+        changed = False
+        for taken in np.flatnonzero(dear > counts).tolist():
+            for given in np.flatnonzero(dear < counts).tolist():
+                most = int(min(dear[taken] - counts[taken], counts[given] - dear[given]))
+                number = _most_exchanged(ranks, counts, limit, taken, given, most)
+                counts[taken] += number
+                counts[given] -= number
+                changed |= number > 0
     return counts
+
+
+def _most_exchanged(ranks: Ranks, counts: "Counts", limit: float, taken: int, given: int, most: int) -> int:
+    """How many weights of one layer can be taken for those of another."""
+    swap = np.zeros_like(counts)
+    swap[taken], swap[given] = 1, -1
+    possible, too_many = 0, most + 1
+    middle = min(1, most)
+    while too_many - possible > 1:
+        if ranks.cost(counts + middle * swap) <= limit:
+            possible = middle
+        else:
+            too_many = middle
+        middle = (possible + too_many) // 2
+    return possible
 
 
 def _key(value: float) -> int:
