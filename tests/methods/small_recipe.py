@@ -9,6 +9,9 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
     "adam": {"optimizer": "adam", "lr": 1e-2, "weight_decay": 1e-3},
 }
 
+NEEDS: dict[str, dict[str, Any]] = {"asni-1-macs": {"macs": 0.5}}
+"""What a method needs in its recipe."""
+
 
 def small_recipe(
     network: str = "normed", optimizer: str = "adam", epochs: int = 4, sparsity: float = 0.6, **pruning: Any

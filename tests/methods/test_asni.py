@@ -37,10 +37,10 @@ def alive(model: nn.Module) -> int:
     return sum(int(weight.count_nonzero()) for weight in prunable(model).values())
 
 
-def test_after_each_epoch_the_schedule_s_count_lives() -> None:
+def test_pruned_once_an_epoch_the_schedule_s_count_lives_after_each() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    asni(model, optimizer)
+    asni(model, optimizer, every=STEPS)
     for epoch in range(10):
         train(model, optimizer, range(epoch * STEPS, (epoch + 1) * STEPS))
         assert alive(model) == kept(180, Sigmoid(0.9)(epoch, 10))
@@ -51,7 +51,7 @@ def test_after_each_epoch_the_schedule_s_count_lives() -> None:
 def test_with_small_prunings_left_out_the_asked_count_lives_at_the_end(epochs: int) -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    asni(model, optimizer, epochs=epochs, least=0.02)
+    asni(model, optimizer, epochs=epochs, every=STEPS, least=0.02)
     lived = [180]
     for epoch in range(epochs):
         train(model, optimizer, range(epoch * STEPS, (epoch + 1) * STEPS))
@@ -65,7 +65,7 @@ def test_with_small_prunings_left_out_the_asked_count_lives_at_the_end(epochs: i
 def test_nothing_is_pruned_inside_an_epoch_nor_after_the_last() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    pruner = asni(model, optimizer)
+    pruner = asni(model, optimizer, every=STEPS)
     train(model, optimizer, range(STEPS - 1))
     assert count(pruner.masks) == 180
     train(model, optimizer, range(9 * STEPS + 1))

@@ -14,11 +14,12 @@ from asni.errors import AsniError, StoppedError, UsageError
 from asni.methods import METHODS
 from asni.pruning.layers import prunable
 from asni.pruning.masks import count
+from asni.recipes import Recipe
 from asni.runs.run import Run
 from asni.training.progress import Progress
 from asni.training.round import MakePruner
 from asni.training.trainer import Trainer
-from tests.methods.small_recipe import OPTIMIZERS, small_recipe
+from tests.methods.small_recipe import NEEDS, OPTIMIZERS, small_recipe
 from tests.training.training_setup import StopAfter
 from tests.training.training_setup import trainer as small_trainer
 
@@ -33,7 +34,7 @@ MAY_COME_BACK = {"str"}
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("method", SPARSE)
 def test_ends_with_the_asked_weights_alive_and_the_others_zero(method: str, optimizer: str, shared: Path) -> None:
-    trainer = small_trainer(shared / optimizer, small_recipe(optimizer=optimizer))
+    trainer = small_trainer(shared / optimizer, recipe_for(method, optimizer=optimizer))
     run = METHODS[method].train(trainer)
     assert count(run.masks) == pytest.approx(trainer.keep, rel=WITHIN.get(method, 0), abs=0)
     assert_zero_outside(run.masks, run.weights)
@@ -45,14 +46,14 @@ def test_ends_with_the_asked_weights_alive_and_the_others_zero(method: str, opti
 
 @pytest.mark.parametrize("method", METHODS)
 def test_leaves_the_network_with_the_keys_and_shapes_it_had(method: str, shared: Path) -> None:
-    trainer = small_trainer(shared / "adam", small_recipe())
+    trainer = small_trainer(shared / "adam", recipe_for(method))
     given = {name: value.shape for name, value in trainer.network().state_dict().items()}
     assert {name: value.shape for name, value in METHODS[method].train(trainer).weights.items()} == given
 
 
 @pytest.mark.parametrize("method", SPARSE)
 def test_works_where_a_layer_is_emptied(method: str, shared: Path) -> None:
-    trainer = small_trainer(shared / "fading", small_recipe("fading"))
+    trainer = small_trainer(shared / "fading", recipe_for(method, "fading"))
     run = METHODS[method].train(trainer)
     assert count(run.masks) == pytest.approx(trainer.keep, rel=WITHIN.get(method, 0), abs=0)
     assert all(bool(value.isfinite().all()) for value in run.weights.values())
@@ -60,7 +61,7 @@ def test_works_where_a_layer_is_emptied(method: str, shared: Path) -> None:
 
 @pytest.mark.parametrize("method", SPARSE)
 def test_a_layer_that_the_recipe_excludes_stays_dense(method: str, shared: Path) -> None:
-    recipe = small_recipe(exclude=["5"])
+    recipe = recipe_for(method, exclude=["5"])
     trainer = small_trainer(shared / "excluded", recipe)
     run = METHODS[method].train(trainer)
     assert trainer.keep == round(0.4 * 64 * 12)
@@ -73,7 +74,7 @@ def test_a_layer_that_the_recipe_excludes_stays_dense(method: str, shared: Path)
 
 @pytest.mark.parametrize("method", ["asni-1", "asni-2", "original", "control-signs", "control-mask", "lottery"])
 def test_a_layer_that_cannot_be_pruned_can_be_excluded(method: str, shared: Path) -> None:
-    recipe = small_recipe("normalised_front", exclude=["1", "2"])
+    recipe = recipe_for(method, "normalised_front", exclude=["1", "2"])
     run = METHODS[method].train(small_trainer(shared / "front", recipe))
     assert list(run.masks) == ["3.weight", "5.weight"]
     assert run.result["sparsity"] == pytest.approx(0.6, abs=0.01)
@@ -82,7 +83,7 @@ def test_a_layer_that_cannot_be_pruned_can_be_excluded(method: str, shared: Path
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_score_and_a_floor_are_used_or_refused(method: str, shared: Path) -> None:
-    recipe = small_recipe("fading", score="lamp", floor=3)
+    recipe = recipe_for(method, "fading", score="lamp", floor=3)
     trainer = small_trainer(shared / "ranked", recipe)
     if not METHODS[method].accepts_score:
         with pytest.raises(UsageError, match=f"^{method} .*score.*floor"):
@@ -108,7 +109,7 @@ def test_a_nearly_empty_layer_is_reported_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("method", SPARSE)
 def test_pruned_weights_and_their_state_are_zero_after_every_step(method: str, optimizer: str, tmp_path: Path) -> None:
-    trainer = small_trainer(tmp_path, small_recipe(optimizer=optimizer))
+    trainer = small_trainer(tmp_path, recipe_for(method, optimizer=optimizer))
     watched = Watched(trainer, state=method not in MAY_COME_BACK)
     METHODS[method].train(watched)  # type: ignore[arg-type]
     assert watched.looked > 0
@@ -119,7 +120,7 @@ def test_pruned_weights_and_their_state_are_zero_after_every_step(method: str, o
 def test_stopped_again_and_again_it_ends_with_the_weights_of_an_undisturbed_training(
     method: str, shared: Path, tmp_path: Path
 ) -> None:
-    undisturbed = METHODS[method].train(small_trainer(shared / "adam", small_recipe()))
+    undisturbed = METHODS[method].train(small_trainer(shared / "adam", recipe_for(method)))
     while (run := trained_until_stopped(method, tmp_path, steps=5)) is None:
         pass
     assert_same(run.weights, undisturbed.weights)
@@ -131,7 +132,7 @@ def test_stopped_again_and_again_it_ends_with_the_weights_of_an_undisturbed_trai
 @pytest.mark.parametrize("method", METHODS)
 def test_another_seed_gives_another_network(method: str, shared: Path) -> None:
     one, other = (
-        METHODS[method].train(small_trainer(shared / folder, small_recipe(), seed=seed))
+        METHODS[method].train(small_trainer(shared / folder, recipe_for(method), seed=seed))
         for seed, folder in enumerate(["adam", "another-seed"])
     )
     assert not torch.equal(one.weights["1.weight"], other.weights["1.weight"])
@@ -140,7 +141,11 @@ def test_another_seed_gives_another_network(method: str, shared: Path) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_refuses_weights_that_are_not_numbers(method: str, tmp_path: Path) -> None:
     with pytest.raises(AsniError, match=r"'1\.weight'|loss.* nan"):
-        METHODS[method].train(small_trainer(tmp_path, small_recipe("broken")))
+        METHODS[method].train(small_trainer(tmp_path, recipe_for(method, "broken")))
+
+
+def recipe_for(method: str, network: str = "normed", optimizer: str = "adam", **pruning: Any) -> Recipe:
+    return small_recipe(network, optimizer, **NEEDS.get(method, {}), **pruning)
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +187,7 @@ class Watched:
 
 def trained_until_stopped(method: str, directory: Path, steps: int) -> Run | None:
     try:
-        return METHODS[method].train(small_trainer(directory, small_recipe(), progress=StopAfter(steps)))
+        return METHODS[method].train(small_trainer(directory, recipe_for(method), progress=StopAfter(steps)))
     except StoppedError:
         return None
 

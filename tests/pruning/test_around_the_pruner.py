@@ -226,8 +226,8 @@ def test_an_embedding_tied_to_the_head_does_not_empty_the_other_layers() -> None
     model.head = nn.Linear(32, 100, bias=False)
     model.head.weight = model.words.weight
     optimizer = SGD(model.parameters(), lr=0.1)
-    pruner = ASNI(model, optimizer, sparsity=0.9, total_steps=10)
-    for _ in range(10):
+    pruner = ASNI(model, optimizer, sparsity=0.9, total_steps=50)
+    for _ in range(50):
         optimizer.step()
     assert list(pruner.masks) == ["block.weight"]
     assert pruner.alive == int(model.block.weight.count_nonzero()) == 102
@@ -253,8 +253,8 @@ def test_a_step_that_a_gradient_scaler_skips_does_not_cost_the_target() -> None:
 def test_the_remedies_that_a_warning_names_help(remedy: dict[str, Any]) -> None:
     model = Words()
     optimizer = SGD(model.parameters(), lr=0.1)
-    ASNI(model, optimizer, sparsity=0.9, total_steps=10, include=["words", "block", "head"], **remedy)
-    for _ in range(10):
+    ASNI(model, optimizer, sparsity=0.9, total_steps=50, include=["words", "block", "head"], **remedy)
+    for _ in range(50):
         optimizer.step()
 
 

@@ -29,7 +29,7 @@ PRUNERS: dict[str, Callable[[nn.Module, torch.optim.Optimizer], Pruner]] = {
     "hold": lambda model, optimizer: Hold(
         model, optimizer, {name: weight.detach() > 0 for name, weight in prunable(model).items()}
     ),
-    "asni": lambda model, optimizer: ASNI(model, optimizer, sparsity=0.9, **LENGTH),
+    "asni": lambda model, optimizer: ASNI(model, optimizer, sparsity=0.9, every=4, **LENGTH),
     "gmp": lambda model, optimizer: GMP(model, optimizer, sparsity=0.9, every=3, **LENGTH),
     "magnitude": lambda model, optimizer: Magnitude(model, optimizer, sparsity=0.9, **LENGTH),
     "rigl": lambda model, optimizer: RigL(model, optimizer, sparsity=0.8, every=5, drop=0.9, **LENGTH),

@@ -189,5 +189,5 @@ def test_layers_that_start_at_zero_are_no_pruned_network() -> None:
     model = network()
     nn.init.zeros_(model.get_parameter("3.weight"))
     optimizer = Adam(model.parameters(), lr=0.01)
-    ASNI(model, optimizer, sparsity=0.5, total_steps=4)
+    ASNI(model, optimizer, sparsity=0.5, total_steps=40)
     train(model, optimizer, range(1))

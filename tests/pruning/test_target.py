@@ -126,7 +126,7 @@ def test_a_with_block_finishes() -> None:
 
 
 def test_a_pruner_that_is_dropped_too_early_says_both_numbers(caplog: pytest.LogCaptureFixture) -> None:
-    model, optimizer, pruner = setup(epochs=10, steps_per_epoch=40)
+    model, optimizer, pruner = setup(epochs=10, steps_per_epoch=40, every=40)
     train(model, optimizer, 100)
     gc.collect()
     caplog.clear()
@@ -172,7 +172,7 @@ def test_more_steps_than_declared_warn_once(method: str) -> None:
 
 
 def test_accumulation_is_noticed_after_three_steps() -> None:
-    model, optimizer, _ = setup(epochs=10, steps_per_epoch=40)
+    model, optimizer, _ = setup(epochs=10, steps_per_epoch=40, every=40)
     train(model, optimizer, 2, accumulate=4)
     with pytest.warns(SparsityWarning, match=r"4 backward passes.*400.*ends after 100 steps.*len\(loader\) // 4"):
         train(model, optimizer, 1, accumulate=4)

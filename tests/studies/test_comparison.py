@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asni.errors import AsniError, UsageError
-from asni.methods import METHODS
+from asni.methods import METHODS, possible_methods
 from asni.recipes import load
 from asni.studies.comparison import chosen_methods, rows, summary, summary_table
 from asni.studies.executors import InProcess, train_missing
@@ -37,7 +37,7 @@ def test_a_row_counts_every_training_that_the_method_needed_once(tmp_path: Path)
 
 
 def test_the_records_know_how_many_trainings_a_method_takes(tmp_path: Path) -> None:
-    known = [name for name, method in METHODS.items() if method.trainings is not None]
+    known = [name for name in possible_methods(SMALL) if METHODS[name].trainings is not None]
     assert {row["method"]: row["trainings"] for row in compared(tmp_path, known)} == {
         name: METHODS[name].trainings for name in known
     }
@@ -128,19 +128,27 @@ def test_a_difference_from_the_paper_is_shown_on_the_papers_recipe_alone() -> No
 
 
 def test_all_methods_are_compared_where_none_is_named() -> None:
-    assert chosen_methods(None) == list(METHODS)
+    assert chosen_methods(None, SMALL.override(macs=0.5)) == list(METHODS)
+
+
+def test_without_a_budget_the_method_that_needs_one_is_left_out_or_refused_before_anything_is_trained(
+    tmp_path: Path,
+) -> None:
+    assert chosen_methods(None, SMALL) == [name for name in METHODS if name != "asni-1-macs"]
+    with pytest.raises(UsageError, match=r"asni-1-macs needs a budget: --macs 0\.15"):
+        Study({"digits-fc": SMALL}, [0], ["dense", "asni-1-macs"], "fp32", tmp_path)
 
 
 @pytest.mark.parametrize("names", ["snap", "dense,snap"])
 def test_methods_that_do_not_exist_are_refused_by_name(names: str) -> None:
     with pytest.raises(UsageError, match=r"'snap'.*'snip'"):
-        chosen_methods(names)
+        chosen_methods(names, SMALL)
 
 
 @pytest.mark.parametrize("names", ["", " , ", "dense,,snip", "dense,snip,", ",dense"])
 def test_a_name_that_was_left_out_is_not_passed_over(names: str) -> None:
     with pytest.raises(UsageError, match=f"--methods '{names}'"):
-        chosen_methods(names)
+        chosen_methods(names, SMALL)
 
 
 def test_a_method_ends_with_the_run_of_its_name(tmp_path: Path) -> None:

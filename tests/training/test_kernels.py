@@ -16,7 +16,7 @@ from asni.training.kernels import Choice
 from asni.training.processes import make_fabric
 from asni.training.progress import Progress
 from asni.training.trainer import Trainer
-from tests.methods.small_recipe import small_recipe
+from tests.methods.small_recipe import NEEDS, small_recipe
 from tests.training.other_kernels import Making
 from tests.training.test_training import equal
 from tests.training.training_setup import StopAfter, experiment, trainer
@@ -35,7 +35,8 @@ def accelerate(monkeypatch: pytest.MonkeyPatch) -> Making:
 
 
 def recipe(steps_per_epoch: int = 3, epochs: int = 12) -> Recipe:
-    return small_recipe(epochs=epochs, sparsity=0.8).override(steps_per_epoch=steps_per_epoch, lottery_rounds=2)
+    small = small_recipe(epochs=epochs, sparsity=0.8, every="epoch")
+    return small.override(steps_per_epoch=steps_per_epoch, lottery_rounds=2)
 
 
 def trained(
@@ -67,8 +68,9 @@ def test_every_method_trains_the_same_network_through_other_kernels(
     tmp_path: Path, method: str, accelerate: Making
 ) -> None:
     """Whoever looked at the model before it has its values, or forgot a step, would change the bits."""
-    dense = METHODS[method].train(trainer(tmp_path / "dense", recipe()))
-    other = trained(tmp_path / "other", method, recipe(), accelerate)
+    asked = recipe().override(**NEEDS.get(method, {}))
+    dense = METHODS[method].train(trainer(tmp_path / "dense", asked))
+    other = trained(tmp_path / "other", method, asked, accelerate)
     assert (dense.result["kernels"], dense.result["sparse_steps"]) == ("dense", 0)
     assert (other.result["kernels"] == "dense") == (method in NEVER)
     assert equal(other.weights, dense.weights)

@@ -79,6 +79,9 @@ MOST_JOBS = 10_000
 MOST_DEVICES = 8 * (os.cpu_count() or 1)
 """One process each: many more of them would bring the machine down."""
 
+TIMES = ("latency",)
+"""Overrides that are times."""
+
 CHANGES, EXECUTION, OUTPUT = "Changes to the recipe", "Execution", "Output"
 """The panels of the help."""
 
@@ -94,10 +97,12 @@ OptionalRecipe = Annotated[
         autocompletion=names,
     ),
 ]
-MethodName = Annotated[
-    str,
+OptionalMethod = Annotated[
+    str | None,
     typer.Option(
-        metavar="NAME", help="A name from `asni methods`, such as dense.", autocompletion=lambda: list(METHODS)
+        metavar="NAME",
+        help="A name from `asni methods`, such as dense. Default: asni-1, with a budget asni-1-macs.",
+        autocompletion=lambda: list(METHODS),
     ),
 ]
 MethodNames = Annotated[
@@ -172,9 +177,17 @@ Save = Annotated[
 ]
 
 
-def _override(kind: Any, text: str) -> Any:
-    metavar = {int: "N", float: "X"}.get(get_args(kind)[0], "NAME")
-    return typer.Option(metavar=metavar, help=f"{text[0].upper()}{text[1:]}.", rich_help_panel=CHANGES)
+def _override(name: str, kind: Any, text: str) -> tuple[Any, None]:
+    """The option for a value of a recipe; a time is read with its unit by the recipe."""
+    kind = str | None if name in TIMES else kind
+    metavar = "TIME" if name in TIMES else {int: "N", float: "X"}.get(get_args(kind)[0], "NAME")
+    is_flag = bool in get_args(kind)
+    option = typer.Option(
+        metavar=None if is_flag else metavar,
+        help=f"{text[0].upper()}{text[1:]}.",
+        rich_help_panel=CHANGES,
+    )
+    return Annotated[kind, option], None
 
 
 def _overrides(*names: str) -> Group:
@@ -182,7 +195,7 @@ def _overrides(*names: str) -> Group:
     types, fields = get_type_hints(Overrides), Overrides.model_fields
     helps = {name: fields[name].description or "" for name in names or fields}
     return Group(
-        {name: (Annotated[types[name], _override(types[name], text)], None) for name, text in helps.items()},
+        {name: _override(name, types[name], text) for name, text in helps.items()},
         dict,
     )
 

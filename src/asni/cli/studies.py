@@ -25,7 +25,7 @@ from asni.cli.options import (
 )
 from asni.cli.output import show
 from asni.errors import UsageError, printable
-from asni.methods import VARIANTS
+from asni.methods import VARIANTS, unused_budget
 from asni.recipes import load, names
 from asni.studies import comparison, investigation, reproduction
 from asni.studies.executors import Executor, Failures, failure, train_missing
@@ -129,7 +129,7 @@ def compare(
     if None not in (seed, seeds):
         raise UsageError("--seed and --seeds cannot be combined. Leave out one of them.")
     chosen_seeds = range(seeds or 1) if seed is None else [seed]
-    study = Study(asked, chosen_seeds, comparison.chosen_methods(methods), precision, out)
+    study = Study(asked, chosen_seeds, comparison.chosen_methods(methods, asked[recipe]), precision, out)
     failures = _train(study, execution.executor_for(out))
     if rank() > 0:
         return
@@ -142,6 +142,9 @@ def compare(
 
 
 def _train(study: Study, executor: Executor) -> Failures:
+    for recipe in study.recipes.values() if rank() == 0 else ():
+        for message in unused_budget(recipe, study.methods):
+            print(printable(f"asni: warning: {message}"), file=sys.stderr)
     failures = train_missing(study, executor)
     if failures is None and rank() == 0:
         print(printable(f"already done: nothing to train, showing the results in {study.root}"), file=sys.stderr)

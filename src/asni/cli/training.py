@@ -18,7 +18,7 @@ from asni.cli.options import (
     Devices,
     KernelsName,
     MaxMemory,
-    MethodName,
+    OptionalMethod,
     OptionalRecipe,
     PrecisionName,
     Root,
@@ -28,7 +28,7 @@ from asni.cli.options import (
 from asni.cli.output import print_json, show
 from asni.display import on_stderr
 from asni.errors import AsniError, UsageError, printable, unknown
-from asni.methods import METHODS, unused
+from asni.methods import METHODS, default_method, unused, unused_budget
 from asni.recipes import Recipe, load
 from asni.recipes.sections import PRUNING_OVERRIDES
 from asni.runs.run import Experiment, Run
@@ -55,7 +55,7 @@ Wait = Annotated[
 def train(
     changes: Changes,
     recipe: OptionalRecipe = None,
-    method: MethodName = "asni-1",
+    method: OptionalMethod = None,
     seed: Seed = 0,
     device: Device = "auto",
     devices: Devices = 1,
@@ -84,6 +84,7 @@ def train(
         from asni.training.progress import Progress
         from asni.training.trainer import Trainer
     asked = _recipe(recipe, start, trust_code, max_memory).override(**changes)
+    method = method or default_method(asked)
     if start is None:
         _warn_of_unused(asked, method)
     experiment = Experiment(asked, seed, precision, out)
@@ -134,9 +135,9 @@ def _dense_result(experiment: Experiment) -> dict[str, Any] | None:
         return None
 
 
-def _require_usable(method: str, changes: Mapping[str, Any], start: Path | None, max_memory: int | None) -> None:
+def _require_usable(method: str | None, changes: Mapping[str, Any], start: Path | None, max_memory: int | None) -> None:
     """Raise an error for options that cannot be combined."""
-    if method not in METHODS:
+    if method is not None and method not in METHODS:
         raise unknown("method", method, METHODS)
     if start is not None:
         _require_no_pruning(method, changes)
@@ -146,15 +147,15 @@ def _require_usable(method: str, changes: Mapping[str, Any], start: Path | None,
 
 def _warn_of_unused(recipe: Recipe, method: str) -> None:
     # A warning, not an error: a study's settings are for all of its methods, and it trains each by `asni train`.
-    for message in unused(recipe, [method]) if rank() == 0 else ():
+    for message in (*unused(recipe, [method]), *unused_budget(recipe, [method])) if rank() == 0 else ():
         print(printable(f"asni: warning: {message}"), file=sys.stderr)
 
 
-def _require_no_pruning(method: str, changes: Mapping[str, Any]) -> None:
+def _require_no_pruning(method: str | None, changes: Mapping[str, Any]) -> None:
     """Raise an error for options that have no effect on a training from a packed file."""
     given = [key for key in PRUNING_OVERRIDES if changes[key] is not None]
-    if method != "asni-1" or given:
-        words = ["method", *given] if method != "asni-1" else given
+    if method not in (None, "asni-1") or given:
+        words = ["method", *given] if method not in (None, "asni-1") else given
         raise UsageError(
             "--from trains the weights of the file without further pruning: leave out "
             f"{', '.join(f'--{word}'.replace('_', '-') for word in words)}."

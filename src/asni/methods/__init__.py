@@ -12,9 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from asni.errors import UsageError
+from asni.recipes.sections import BUDGETS
 
 if TYPE_CHECKING:
-    from asni.recipes import Recipe
+    from asni.recipes.recipe import Recipe
     from asni.runs.run import Run
     from asni.training.trainer import Trainer
 
@@ -41,8 +42,8 @@ class Method:
     `imagenet` is the paper's top-1 accuracy (percent) of ResNet-50 with 80 % of its parameters pruned (Tables 3 and 4).
     `needs` lists the methods whose runs it starts from. `rounds` is the number of its own trainings (None: not fixed).
     `reads` lists the overrides that only some methods use. `accepts_score` says whether the recipe may set a score and
-    a floor; the other methods have their own rules, and dense has nothing to rank. `does` says in a few words what
-    `asni methods` lists it for.
+    a floor; the other methods have their own rules, and dense has nothing to rank. `needs_budget` says whether the
+    recipe must set a budget. `does` says in a few words what `asni methods` lists it for.
     """
 
     name: str
@@ -55,10 +56,13 @@ class Method:
     rounds: int | None = 1
     reads: tuple[str, ...] = ()
     accepts_score: bool = False
+    needs_budget: bool = False
     does: str = field(kw_only=True)
 
     def require_supports(self, recipe: "Recipe") -> None:
-        """Raise an error for a score or a floor that the method does not support."""
+        """Raise an error for a score or a floor that the method does not support, or a budget that it lacks."""
+        if self.needs_budget and not recipe.pruning.has_budget:
+            raise UsageError(f"{self.name} needs a budget: --macs 0.15, --latency 2ms or --speedup 4.")
         given = {"score": recipe.pruning.score != "magnitude", "floor": recipe.pruning.floor is not None}
         if any(given.values()) and not self.accepts_score:
             others = [name for name, each in METHODS.items() if each.accepts_score and name != "dense"]
@@ -88,6 +92,8 @@ class Method:
 _ASNI = "Damadi, Nouri and Pirsiavash"
 _FROM_DENSE, _FROM_SPARSE = ("dense",), ("asni-1",)
 _CURVE = ("beta", "gamma", "least")
+_SIGMOID = (*_CURVE, "schedule", "prune_every")
+_BUDGET = ("macs", "latency", "speedup", "latency_batch", "latency_threads")
 _ROUNDS, _REWIND = ("lottery_rate", "lottery_rounds"), ("lottery_rewind",)
 
 # fmt: off
@@ -96,8 +102,15 @@ METHODS = {
     for method in (
         Method("dense", "dense", ACCURATE, "dense:dense", "no pruning", accepts_score=True,
                does="trains all weights, without pruning"),
-        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23, reads=_CURVE, accepts_score=True,
+        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23, reads=_SIGMOID, accepts_score=True,
                does="prunes along a sigmoid as it trains"),
+        Method("asni-1-fine", "asni-1-fine", ACCURATE, "asni:asni_1_fine", "not in the paper", reads=_SIGMOID,
+               accepts_score=True, does="asni-1, in a pruning every 100 steps"),
+        Method("asni-1-lamp", "asni-1-lamp", ACCURATE, "asni:asni_1_lamp", "not in the paper", reads=_SIGMOID,
+               accepts_score=True, does="asni-1-fine, ranked by LAMP"),
+        Method("asni-1-macs", "asni-1-macs", ACCURATE, "asni:asni_1_macs", "not in the paper",
+               reads=_SIGMOID + _BUDGET, accepts_score=True, needs_budget=True,
+               does="asni-1-fine, within a budget of work or time"),
         Method("asni-2", "ASNI-II", TRAINABLE, "amenable:asni_2", _ASNI, 75.17, _FROM_SPARSE,
                reads=("amenable_epochs",), accepts_score=True,
                does="ASNI-I's mask, from two numbers per layer"),
@@ -105,8 +118,10 @@ METHODS = {
                _ASNI, None, _FROM_SPARSE, accepts_score=True,
                does="ASNI-I's mask, from its original values"),
         Method("gmp", "GMP", ACCURATE, "gmp:gmp", "Zhu and Gupta 2017", 74.68, accepts_score=True,
+               reads=(*_BUDGET, "prune_every"),
                does="prunes along a cubic curve as it trains"),
         Method("magnitude", "magnitude", ACCURATE, "magnitude:magnitude", "Han et al. 2015", accepts_score=True,
+               reads=_BUDGET,
                does="prunes once, halfway through the training"),
         Method("rigl", "RigL", ACCURATE, "rigl:rigl", "Evci et al. 2020", 74.55,
                does="drops small weights, grows by gradient"),
@@ -157,6 +172,16 @@ METHODS = {
 # fmt: on
 
 
+def default_method(recipe: "Recipe") -> str:
+    """What `asni train` trains: ASNI-I, which has no budget, or its variant that keeps to one."""
+    return "asni-1-macs" if recipe.pruning.has_budget else "asni-1"
+
+
+def possible_methods(recipe: "Recipe") -> list[str]:
+    """All methods but those that need a budget, if the recipe has none."""
+    return [name for name, method in METHODS.items() if recipe.pruning.has_budget or not method.needs_budget]
+
+
 def unused(recipe: "Recipe", chosen: Iterable[str]) -> Iterator[str]:
     """A message for every override of the recipe that none of the chosen methods uses."""
     methods = [METHODS[name] for name in chosen]
@@ -170,6 +195,17 @@ def unused(recipe: "Recipe", chosen: Iterable[str]) -> Iterator[str]:
                 f"--{key.replace('_', '-')} changes nothing for {', '.join(method.name for method in methods)}: "
                 f"it is for {', '.join(users)}."
             )
+
+
+def unused_budget(recipe: "Recipe", chosen: Iterable[str]) -> Iterator[str]:
+    """A message for a budget of the recipe itself that none of the chosen methods keeps to."""
+    methods = [METHODS[name] for name in chosen]
+    for key in BUDGETS:
+        is_own = getattr(recipe.pruning, key) is not None and getattr(recipe.overrides, key) is None
+        if is_own and not any(method.uses(key) for method in methods):
+            users = ", ".join(name for name, method in METHODS.items() if key in method.reads)
+            names = ", ".join(method.name for method in methods)
+            yield f"{key} of the recipe changes nothing for {names}: it is for {users}."
 
 
 def title(name: str) -> str:

@@ -11,7 +11,7 @@ from torch import nn
 from asni.methods.one_round import one_round
 from asni.pruning.gradual import GradualMagnitude, Ranking, checked_sparsity
 from asni.pruning.length import length, update_interval
-from asni.pruning.schedules import Polynomial
+from asni.pruning.schedules import cubic
 
 if TYPE_CHECKING:
     from asni.runs.run import Run
@@ -50,7 +50,7 @@ class GMP(GradualMagnitude):
         super().__init__(
             model,
             optimizer,
-            schedule=Polynomial(sparsity, 3, begin, end),
+            schedule=cubic(sparsity, begin, end),
             steps=whole,
             every=update_interval(whole.steps) if every is None else every,
             **ranking,
@@ -59,4 +59,6 @@ class GMP(GradualMagnitude):
 
 def gmp(trainer: "Trainer") -> "Run":
     """One round of training, pruned along the cubic schedule."""
-    return one_round(trainer, "gmp", GMP, **trainer.recipe.pruning.ranking)
+    pruning = trainer.recipe.pruning
+    every = pruning.every if isinstance(pruning.every, int) else None
+    return one_round(trainer, "gmp", GMP, every=every, within_budget=True, **pruning.ranking)

@@ -51,4 +51,4 @@ class Magnitude(GradualMagnitude):
 
 def magnitude(trainer: "Trainer") -> "Run":
     """One round of training, pruned once in the middle of it."""
-    return one_round(trainer, "magnitude", Magnitude, **trainer.recipe.pruning.ranking)
+    return one_round(trainer, "magnitude", Magnitude, within_budget=True, **trainer.recipe.pruning.ranking)

@@ -13,10 +13,16 @@ if TYPE_CHECKING:
     from asni.training.trainer import Trainer
 
 
-def one_round(trainer: "Trainer", stage: str, pruner: Callable[..., Pruner], **options: Any) -> "Run":
-    """Train under `pruner(model, optimizer, sparsity=..., epochs=..., steps_per_epoch=..., **options)`."""
+def one_round(
+    trainer: "Trainer", stage: str, pruner: Callable[..., Pruner], *, within_budget: bool = False, **options: Any
+) -> "Run":
+    """Train under `pruner(model, optimizer, sparsity=..., epochs=..., steps_per_epoch=..., **options)`.
+
+    `within_budget` adds the recipe's budget of multiplications or milliseconds, if it has one.
+    """
 
     def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Pruner:
+        limits = trainer.limits() if within_budget else {}
         return pruner(
             model,
             optimizer,
@@ -24,6 +30,7 @@ def one_round(trainer: "Trainer", stage: str, pruner: Callable[..., Pruner], **o
             epochs=trainer.recipe.training.epochs,
             steps_per_epoch=trainer.steps_per_epoch,
             **trainer.recipe.pruning.layers,
+            **limits,
             **options,
         )
 

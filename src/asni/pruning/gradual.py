@@ -28,11 +28,17 @@ from asni.pruning.masks import (
 )
 from asni.pruning.messages import say, warn
 from asni.pruning.optimizers import unwrapped
-from asni.pruning.schedules import Schedule, kept
+from asni.pruning.schedules import Schedule, Step, kept, shares
 from asni.pruning.scores import Score, keep_highest, magnitude, score_function
 
 GROWTH = 5
 """How many times larger training may well make the weights of a layer, compared with those of the others."""
+
+MOST_AT_ONCE = 0.2
+"""The fraction of the survivors above which a single pruning is too much, in whole percent as it is shown."""
+
+MOST_TRIED = 10_000
+"""A remedy has at most so many prunings, or they take longer to look at than a user waits for the first step."""
 
 
 class Ranking(Layers, total=False):
@@ -90,8 +96,7 @@ class GradualMagnitude(Hold):
         **layers: Unpack[Layers],
     ):
         whole = steps if isinstance(steps, Length) else length(total_steps=steps)
-        if not isinstance(every, SupportsIndex) or not 1 <= every <= whole.steps:
-            raise UsageError(f"every must be from 1 to the {whole.steps} steps of the training, not {every!r}.")
+        every = checked_interval(every, whole)
         self.prunings = whole.steps // every
         self.final = checked_sparsity(schedule(self.prunings - 1, self.prunings))
         self.score = score_function(score)
@@ -118,6 +123,7 @@ class GradualMagnitude(Hold):
     def begin(self) -> None:
         super().begin()
         self.warn_if_pruned_before(share_of_zeros(self.weights))
+        self._warn_of_large_prunings()
         self._warn_of_layers_that_will_die()
 
     def after_step(self) -> None:
@@ -137,6 +143,10 @@ class GradualMagnitude(Hold):
     def planned(self, step: int) -> float:
         done = step // self.every
         return self.schedule(done - 1, self.prunings) if done else 0.0
+
+    def schedule_of(self, prunings: int) -> Schedule:
+        """The schedule of the same training in so many prunings."""
+        return self.schedule
 
     @torch.no_grad()
     def finish(self) -> None:
@@ -167,6 +177,33 @@ class GradualMagnitude(Hold):
         assert self.target is not None
         return self._chosen(weights, self.target, self.final, full_masks(weights))
 
+    def _warn_of_large_prunings(self) -> None:
+        """Warn of a schedule that takes too many of the survivors at a time; one that prunes once means to."""
+        largest = _largest_share(self.schedule, self.prunings)
+        if largest <= MOST_AT_ONCE or isinstance(self.schedule, Step):
+            return
+        taken = shares(self.schedule, self.prunings)
+        place = taken.index(max(taken)) + 1
+        warn(
+            f"pruning {place} of {self.prunings}, after step {place * self.every:,}, takes {largest:.0%} of the "
+            f"weights that are left. {self._smaller_prunings()}."
+        )
+
+    def _smaller_prunings(self) -> str:
+        """What makes every pruning small enough: more of them, a longer training, or else a lower sparsity."""
+        assert self.length is not None
+        every = self.every // 2
+        while every and (prunings := self.length.steps // every) <= MOST_TRIED:
+            if _largest_share(self.schedule_of(prunings), prunings) <= MOST_AT_ONCE:
+                return f"Prune in smaller steps: every={every} (--prune-every {every})"
+            every //= 2
+        prunings = 2 * self.prunings
+        while prunings <= MOST_TRIED:
+            if _largest_share(self.schedule, prunings) <= MOST_AT_ONCE:
+                return f"Train for {prunings * self.every:,} steps with every={self.every}, or prune less"
+            prunings *= 2
+        return "Prune less, or along another curve"
+
     def _warn_of_layers_that_will_die(self) -> None:
         """Warn if the layers' scales differ so much that training will hardly make up for it."""
         if self.score is not magnitude or self.floor:
@@ -191,9 +228,21 @@ class GradualMagnitude(Hold):
             )
 
 
+def _largest_share(schedule: Schedule, prunings: int) -> float:
+    """The largest fraction of the survivors that a pruning takes, in whole percent."""
+    return round(max(shares(schedule, prunings)), 2)
+
+
 def described(function: object) -> str:
     """A schedule or a score as text that is the same in every process."""
     return getattr(function, "__qualname__", None) or re.sub(r" at 0x[0-9a-f]+", "", repr(function))
+
+
+def checked_interval(every: int, whole: Length) -> int:
+    """The steps between two prunings, if they fit into the training."""
+    if not isinstance(every, SupportsIndex) or not 1 <= every <= whole.steps:
+        raise UsageError(f"every must be from 1 to the {whole.steps} steps of the training, not {every!r}.")
+    return int(every)
 
 
 def checked_sparsity(sparsity: float) -> float:

@@ -6,10 +6,15 @@ from numbers import Real
 
 from asni.errors import UsageError
 
+FEW_EPOCHS = 30
+"""A training of fewer epochs is pruned in smaller steps than one an epoch."""
+PRUNINGS = 50
+"""How many prunings such a training has, or slightly more."""
+
 
 @dataclass(frozen=True)
 class Length:
-    """The optimiser steps of a training and of one epoch; `per_epoch` is None if prunings are spread over the steps."""
+    """The optimiser steps of a training and of one epoch; `per_epoch` is None if it is unknown, or all there is."""
 
     steps: int
     per_epoch: int | None
@@ -21,8 +26,7 @@ class Length:
 def length(epochs: int | None = None, steps_per_epoch: int | None = None, total_steps: int | None = None) -> Length:
     """The length given by `epochs` and `steps_per_epoch`, or by `total_steps`.
 
-    All count optimiser steps: with gradient accumulation over n batches, an epoch has `len(loader) // n`. A training of
-    one epoch, or one that is given by `total_steps` alone, is pruned many times on the way, not once per epoch.
+    All count optimiser steps: with gradient accumulation over n batches, an epoch has `len(loader) // n`.
 
     >>> length(epochs=50, steps_per_epoch=1000).steps, length(total_steps=430, epochs=10).per_epoch
     (50000, 43)
@@ -58,6 +62,19 @@ def _whole(name: str, number: float) -> int:
     if not is_number or not 1 <= number < math.inf or number != int(number):
         raise UsageError(f"{name} must be a whole number and at least 1, not {number!r}.")
     return int(number)
+
+
+def pruning_interval(whole: Length) -> int:
+    """Steps between two prunings: an epoch in a training of at least 30 of them, else a fiftieth of the training.
+
+    In few epochs, one pruning an epoch takes too much at a time: the last of ten, 71 % of the survivors.
+
+    >>> pruning_interval(length(epochs=30, steps_per_epoch=1000)), pruning_interval(length(3, 1000))
+    (1000, 60)
+    """
+    if whole.per_epoch is not None and whole.steps >= FEW_EPOCHS * whole.per_epoch:
+        return whole.per_epoch
+    return max(1, whole.steps // PRUNINGS)
 
 
 def update_interval(steps: int) -> int:

@@ -14,8 +14,9 @@ is pruned after its only epoch. A pruner that prunes every n steps counts n step
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 
 from asni.errors import UsageError
 from asni.pruning.html import curve, paragraph
@@ -45,6 +46,16 @@ def kept(prunable: int, sparsity: float) -> int:
     7933
     """
     return round(prunable * (1 - sparsity))
+
+
+def shares(schedule: Schedule, prunings: int) -> list[float]:
+    """The fraction of the survivors that each pruning takes.
+
+    >>> shares(Step(final=0.9), 12)[4:7]
+    [0.0, 0.9, 0.0]
+    """
+    curve = [0.0, *(schedule(place, prunings) for place in range(prunings))]
+    return [(after - before) / (1 - before) if before < 1 else 0.0 for before, after in pairwise(curve)]
 
 
 class Drawn:
@@ -94,6 +105,15 @@ class Sigmoid(Drawn):
         if epoch >= last_pruning(epochs):
             return self.final
         return _curve(self, epochs)[epoch]
+
+    def finer(self, times: float) -> "Sigmoid":
+        """The same curve in so many times as many prunings: a width of so many times as many, and smaller shares.
+
+        >>> Sigmoid(final=0.9, gamma=5, least=0.001).finer(10)
+        Sigmoid(final=0.9, beta=0.5, gamma=50, least=0.0001)
+        """
+        gamma = None if self.gamma is None else self.gamma * times
+        return replace(self, gamma=gamma, least=self.least / max(times, 1))
 
     def alpha(self, epochs: int) -> float:
         """The paper's alpha, in percent; it may exceed 100 in a short training, while p never does.
@@ -214,6 +234,11 @@ class Polynomial(Drawn):
 
     def __call__(self, epoch: int, epochs: int) -> float:
         return self.final * (1 - math.pow(1 - elapsed(epoch, epochs, self.begin, self.end), self.power))
+
+
+def cubic(final: float, begin: float = 0.2, end: float = 0.8) -> Polynomial:
+    """The cubic from 20 to 80 % of the training, as in the ImageNet baseline of Kusupati et al. 2020."""
+    return Polynomial(final, 3.0, begin, end)
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,10 @@ from asni.errors import UsageError, is_printable
 from asni.pruning.schedules import Sigmoid
 from asni.recipes.checking import checked
 from asni.recipes.own_code import is_code
-from asni.recipes.sections import STRICT, Line, Lottery, Options, Overrides, Paper, Pruning, Training
+from asni.recipes.sections import BUDGETS, STRICT, Line, Lottery, Options, Overrides, Paper, Pruning, Training
 
-EXCLUSIVE = {
-    "alpha": "sparsity",
-    "sparsity": "alpha",
-    "lottery_rate": "lottery_rounds",
-    "lottery_rounds": "lottery_rate",
-}
-"""Pairs of overrides of which a variant has one: the later one replaces the other."""
+EXCLUSIVE = (("alpha", "sparsity"), ("lottery_rate", "lottery_rounds"), BUDGETS)
+"""Overrides of which a variant has one: the latest replaces the others."""
 
 
 AMENABLE_ROUND = "asni-2"
@@ -151,7 +146,8 @@ class Recipe(BaseModel):
     def variant_name(self) -> str:
         """The recipe's name and what was changed: "mnist-fc", "mnist-fc--epochs-10"."""
         changes = self.overrides.model_dump(exclude_none=True)
-        return "--".join([self.name, *(f"{key.replace('_', '-')}-{value}" for key, value in changes.items())])
+        words = [key.replace("_", "-") + f"-{value}" * (value is not True) for key, value in changes.items()]
+        return "--".join([self.name, *words])
 
     def override(self, **changes: Any) -> "Recipe":
         """The recipe with some values changed (see `Overrides`); values equal to the recipe's own are ignored.
@@ -171,13 +167,14 @@ class Recipe(BaseModel):
         lottery = {f"lottery_{key}": value for key, value in self.lottery.model_dump().items()}
         current = {**self.pruning.model_dump(), **self.training.model_dump(), **lottery, "gamma": self.gamma}
         current["amenable_epochs"] = self.overrides.amenable_epochs or 1.0
+        current["prune_every"] = self.pruning.every
         if self.pruning.epochs is not None:
             current["alpha"] = None
         changed = {key: value for key, value in wanted.items() if value != current[key]}
         if "epochs" in changed:
             # The same alpha or gamma is a change too: without it, they would be adapted to the epochs.
             changed |= {key: wanted[key] for key in ("alpha", "gamma") if key in wanted}
-        replaced = {EXCLUSIVE[key]: None for key in changed if key in EXCLUSIVE}
+        replaced = {other: None for group in EXCLUSIVE if changed.keys() & {*group} for other in group}
         overrides = self.overrides.model_dump() | replaced | changed
         if overrides["amenable_epochs"] == 1:
             overrides["amenable_epochs"] = None
@@ -204,6 +201,10 @@ class Recipe(BaseModel):
             pruning["alpha"] = None
         if "alpha" in changed:
             pruning["sparsity"] = None
+        if "prune_every" in changed:
+            pruning["every"] = changed["prune_every"]
+        if changed.keys() & {*BUDGETS}:
+            pruning |= {key: changed.get(key) for key in BUDGETS}
         if any(overrides[key] is not None for key in ("alpha", "beta", "gamma", "least")):
             pruning["epochs"] = epochs
             if overrides["gamma"] is None and pruning["gamma"] is not None:

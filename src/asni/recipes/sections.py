@@ -3,11 +3,12 @@
 import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from asni.errors import MOST_QUOTED, is_printable, unknown
 from asni.pruning.schedules import LEAST_GAMMA, MOST_GAMMA
 from asni.recipes.own_code import is_code
+from asni.recipes.times import milliseconds
 
 if TYPE_CHECKING:
     from asni.pruning.gradual import Ranking
@@ -27,9 +28,16 @@ Fraction = Annotated[float, Field(gt=0, le=1)]
 Least = Annotated[float, Field(ge=0, lt=1)]
 
 Score = Literal["magnitude", "lamp"]
+Curve = Literal["sigmoid", "cubic"]
+Milliseconds = Annotated[float, Field(gt=0, le=1e9), BeforeValidator(milliseconds)]
+SpeedUp = Annotated[float, Field(gt=1, le=1e6)]
+Parallel = Annotated[int, Field(ge=1, le=1024)]
 
 Count = Annotated[int, Field(ge=0, le=10**15)]
 Floor = Count | Annotated[float, Field(ge=0, le=1)]
+
+BUDGETS = ("macs", "latency", "speedup")
+"""What may limit the work or the time of a network, one at a time."""
 
 OPTIMIZERS = ("adam", "adamw", "sgd")
 
@@ -46,6 +54,14 @@ ROUNDS = "the lottery's number of prunings, instead of a rate"
 REWIND = "the k of rewound tickets: the step of the first round to return to"
 AMENABLE_EPOCHS = "train ASNI-II's second round for this fraction of the epochs, such as 0.2"
 SCORE = "the score that ranks the weights: magnitude or lamp"
+SCHEDULE = "the curve along which is pruned: sigmoid, or cubic from 20 to 80 % of the training"
+PRUNE_EVERY = "steps between two prunings"
+MACS = "keep at most this fraction of the multiplications, such as 0.15"
+LATENCY = "prune until one pass takes so long in the engine on this machine, such as 2ms"
+SPEEDUP = "prune until the engine is so many times as fast as it is with the dense network, such as 4"
+LATENCY_BATCH = "the images of a pass, for latency and speedup"
+LATENCY_THREADS = "the threads of a pass, for latency and speedup"
+AVERAGE_LAST = "end with the average of the weights over the last epoch, or what is left of it after the last pruning"
 FLOOR = "the minimum to keep in each layer: a fraction such as 0.01, or a whole number of weights"
 
 
@@ -106,6 +122,7 @@ class Training(BaseModel):
         default=None, ge=1, le=MOST_THREADS, description="CPU threads per process; default: torch's choice"
     )
     augment: Literal["crop-flip", "resized-crop-flip"] | None = None
+    average_last: bool = Field(default=False, description=AVERAGE_LAST)
 
     @field_validator("optimizer")
     @classmethod
@@ -147,8 +164,17 @@ class Pruning(BaseModel):
         default=None, description="the epochs that alpha and gamma are for, if the training is shorter or longer"
     )
 
+    schedule: Curve = Field(default="sigmoid", description=SCHEDULE)
+    every: Steps | Literal["epoch"] | None = Field(
+        default=None, description=f'{PRUNE_EVERY}, or "epoch"; default: an epoch, in less than 30 epochs a fiftieth'
+    )
     score: Score = Field(default="magnitude", description=SCORE)
     floor: Floor | None = Field(default=None, description=FLOOR)
+    macs: Fraction | None = Field(default=None, description=MACS)
+    latency: Milliseconds | None = Field(default=None, description=LATENCY)
+    speedup: SpeedUp | None = Field(default=None, description=SPEEDUP)
+    latency_batch: Parallel = Field(default=1, description=LATENCY_BATCH)
+    latency_threads: Parallel = Field(default=1, description=LATENCY_THREADS)
     include: list[Line] | None = Field(default=None, description="patterns of the layers to prune; default: all")
     exclude: list[Line] | None = Field(default=None, description="patterns of the layers not to prune")
 
@@ -156,7 +182,13 @@ class Pruning(BaseModel):
     def _one_height(self) -> Self:
         if (self.alpha is None) == (self.sparsity is None):
             raise ValueError("set exactly one of alpha (percent) and sparsity (fraction)")
+        if sum(getattr(self, key) is not None for key in BUDGETS) > 1:
+            raise ValueError("macs, latency and speedup all set a budget: choose one")
         return self
+
+    @property
+    def has_budget(self) -> bool:
+        return any(getattr(self, key) is not None for key in BUDGETS)
 
     @property
     def layers(self) -> "Layers":
@@ -233,6 +265,14 @@ class Overrides(BaseModel):
     lottery_rounds: Rounds | None = Field(default=None, description=ROUNDS)
     lottery_rewind: Steps | None = Field(default=None, description=REWIND)
     amenable_epochs: Fraction | None = Field(default=None, description=AMENABLE_EPOCHS)
+    schedule: Curve | None = Field(default=None, description=SCHEDULE)
+    prune_every: Steps | None = Field(default=None, description=PRUNE_EVERY)
+    macs: Fraction | None = Field(default=None, description=MACS)
+    latency: Milliseconds | None = Field(default=None, description=LATENCY)
+    speedup: SpeedUp | None = Field(default=None, description=SPEEDUP)
+    latency_batch: Parallel | None = Field(default=None, description=LATENCY_BATCH)
+    latency_threads: Parallel | None = Field(default=None, description=LATENCY_THREADS)
+    average_last: bool | None = Field(default=None, description=AVERAGE_LAST)
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:
@@ -242,6 +282,10 @@ class Overrides(BaseModel):
             raise ValueError("alpha and sparsity both set the nonzeros: choose one")
         if self.lottery_rate is not None and self.lottery_rounds is not None:
             raise ValueError("lottery_rate and lottery_rounds both set the lottery's rounds: choose one")
+        if sum(getattr(self, key) is not None for key in BUDGETS) > 1:
+            raise ValueError("macs, latency and speedup all set a budget: choose one")
+        if self.schedule == "cubic" and any(each is not None for each in (self.beta, self.gamma, self.least)):
+            raise ValueError("beta, gamma and least shape the sigmoid: leave them out, or schedule = cubic")
         return self
 
     def arguments(self) -> list[str]:
@@ -251,7 +295,13 @@ class Overrides(BaseModel):
         ['--epochs', '10', '--batch-size', '30']
         """
         changes = self.model_dump(exclude_none=True)
-        return [word for key, value in changes.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+        words = [(key.replace("_", "-"), value) for key, value in changes.items()]
+        flags = {True: "--", False: "--no-"}
+        return [
+            word
+            for name, value in words
+            for word in ([flags[value] + name] if isinstance(value, bool) else [f"--{name}", str(value)])
+        ]
 
 
 PRUNING_OVERRIDES = tuple(name for name in Overrides.model_fields if name not in (*Training.model_fields, "scale"))

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from asni.errors import AsniError, UsageError, unknown
-from asni.methods import METHODS, TASKS
+from asni.methods import METHODS, TASKS, possible_methods
+from asni.recipes import Recipe
 from asni.runs.run import Run
 from asni.studies.study import PlannedRun, Study, over_seeds
 from asni.studies.tables import Column, Table, hundredths, rounded, signed, tenths
@@ -33,14 +34,15 @@ NOTES = (
 )
 
 
-def chosen_methods(names: str | None) -> list[str]:
-    """The methods of a comma-separated list, without duplicates; None means all methods.
+def chosen_methods(names: str | None, recipe: Recipe) -> list[str]:
+    """The methods of a comma-separated list, without duplicates; None means all that can train the recipe.
 
-    >>> chosen_methods("snip, random,snip")
+    >>> from asni.recipes import load
+    >>> chosen_methods("snip, random,snip", load("digits-fc"))
     ['snip', 'random']
     """
     if names is None:
-        return list(METHODS)
+        return possible_methods(recipe)
     asked = list(dict.fromkeys(name.strip() for name in names.split(",")))
     if "" in asked:
         raise UsageError(

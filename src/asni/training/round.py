@@ -12,11 +12,13 @@ from torch.nn.functional import cross_entropy
 
 from asni.errors import AsniError, StoppedError
 from asni.pruning.finite import not_finite
+from asni.pruning.mac_density import MacDensity
 from asni.pruning.masks import weight_count
 from asni.pruning.pruner import Pruner
 from asni.recipes import lr_at
 from asni.runs import names
 from asni.runs.run import Run
+from asni.training.averaging import Average, renew_statistics
 from asni.training.environment import environment
 from asni.training.evaluation import TEST_BATCH, count_correct, logits_of
 from asni.training.kernels import Kernels, Trained
@@ -56,6 +58,7 @@ class Round:
         self.raw_optimizer = make_optimizer(self.module, self.recipe, fused=scaler is None)
         self.model, self.optimizer = self.fabric.setup(self.module, self.raw_optimizer)
         self.initial = {name: value.detach().clone() for name, value in self.module.state_dict().items()}
+        self.mac_density = MacDensity(self.module, (1, *trainer.dataset.info.shape))
         self.pruner = make_pruner(self.module, self.raw_optimizer)
         self.kernels = Kernels(
             trainer.kernels, trainer.accelerate, self._trained(), self.fabric, self._dense_step, self._say
@@ -125,23 +128,46 @@ class Round:
         batches = self.trainer.batches(epoch, start=start, rank=self.fabric.global_rank, world=world)
         self.model.train()
         losses: list[Tensor] = []
+        average = Average(stop - start) if self._averages(epoch) else None
         try:
             for step, (images, labels) in zip(range(start, stop), batches, strict=False):
                 weight = len(labels) * world / self.trainer.images_in_step(step)
                 losses.append(self.kernels.step(images, labels, weight=weight))
                 self._count_skipped_step(epoch * per_epoch + step + 1 - self.steps.start)
+                if average is not None and (stop - 1 - step) % average.every == 0 and self._masks_are_final():
+                    self.kernels.store()
+                    average.add(self.module)
                 bar.step()
         except AsniError:
             # If pruning fails, the loss has most likely diverged before.
             self._require_finite(torch.tensor(losses), epoch)
             raise
         self.kernels.store()
+        if average is not None:
+            self._finish_with(average, epoch)
         # Checked once an epoch, so that a GPU never waits; the checkpoint of the previous epoch is still valid.
         means = cast(Tensor, self.fabric.all_reduce(torch.stack(losses)))
         with fail_together(self.fabric):
             self._require_finite(means, epoch)
             self._require_finite_weights(epoch)
         return means
+
+    def _averages(self, epoch: int) -> bool:
+        # A round that ends early gives others their start: the weights of a step, not an average.
+        ends = self.steps.stop == self.training.epochs * self.trainer.steps_per_epoch
+        return self.training.average_last and ends and epoch + 1 == self.training.epochs
+
+    def _masks_are_final(self) -> bool:
+        return self.pruner is None or self.pruner.fixed_steps is None
+
+    def _finish_with(self, average: Average, epoch: int) -> None:
+        """Replace the weights by their average; before the last pruning, an average would not be sparse."""
+        if not average.write_to(self.module):
+            self._say("--average-last changed nothing: the masks change up to the last steps")
+            return
+        batches = self.trainer.batches(epoch, rank=self.fabric.global_rank, world=self.fabric.world_size)
+        renew_statistics(self.module, batches, self.fabric.device)
+        self.kernels.load()
 
     def _dense_step(self, images: Tensor, labels: Tensor, weight: float) -> Tensor:
         return train_step(self.fabric, self.model, self.optimizer, images, labels, weight=weight)
@@ -197,6 +223,7 @@ class Round:
             "nonzeros": parameters - pruned,
             "sparsity": pruned / candidates,
             "total_sparsity": pruned / parameters,
+            "mac_density": self.mac_density.now(),
         }
 
     def _resume_or_start(self) -> None:
@@ -297,7 +324,7 @@ class Round:
             "steps": len(self.steps),
             "kernels": "sparse" if self.kernels.sparse_steps else "dense",
             "sparse_steps": self.kernels.sparse_steps,
-            **{key: last[key] for key in ("accuracy", "nonzeros", "sparsity", "total_sparsity")},
+            **{key: last[key] for key in ("accuracy", "nonzeros", "sparsity", "total_sparsity", "mac_density")},
             "seconds": self._seconds(),
         }
         self.run.finish(self.written, self.metrics, self.module.state_dict(), masks, result)

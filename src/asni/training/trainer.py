@@ -92,6 +92,11 @@ class Trainer:
         """The prunable weights according to the recipe."""
         return prunable(model, **self.recipe.pruning.layers)
 
+    def limits(self) -> dict[str, Any]:
+        """The recipe's budget as keyword arguments of a pruner; empty if it has none."""
+        macs = self.recipe.pruning.macs
+        return {} if macs is None else {"macs": macs, "example": (1, *self.dataset.info.shape)}
+
     def images_in_step(self, step: int) -> int:
         """The size of the global batch; only the last batch of a single pass over the data may be smaller."""
         size, images = self.recipe.training.batch_size, self.dataset.info.train
