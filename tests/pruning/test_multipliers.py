@@ -61,8 +61,7 @@ def test_no_other_choice_that_costs_as_little_gains_more(given_: tuple[list[list
     assert counts.sum() == keep
     others = list(choices(ranks, keep))
     if ranks.cost(counts) <= limit:
-        cost = ranks.cost(counts) * (1 + 1e-12)
-        best = max(gained(layers, each) for each in others if ranks.cost(each) <= cost)
+        best = max(gained(layers, each) for each in others if ranks.cost(each) <= ranks.cost(counts))
         assert gained(layers, counts) >= best * (1 - 1e-9)
     else:
         assert ranks.cost(counts) == pytest.approx(min(map(ranks.cost, others)))
@@ -87,6 +86,15 @@ def test_equal_gains_at_the_threshold_are_shared_up_to_the_limit() -> None:
     assert counts_within(ranks, 120, limit=1000.0).tolist() == [100, 20]
     assert counts_within(ranks, 120, limit=161.0).tolist() == [20, 100]
     assert counts_within(ranks, 100, limit=151.0).tolist() == [25, 75]
+
+
+def test_a_single_exchange_is_the_one_that_loses_least() -> None:
+    """One of the priced weights has to go: a 1 of the second layer rather than a 4 of the third."""
+    prices_of_layers = (0.0, 1.0, 1.0, 0.0)
+    ranks = ranks_of(
+        [[1.0, 4.0], [1.0, 4.0], [4.0, 9.0], [1.0, 4.0]], [Table.linear(2, each) for each in prices_of_layers]
+    )
+    assert counts_within(ranks, 7, limit=3.0).tolist() == [2, 1, 2, 2]
 
 
 def test_the_minimum_of_each_layer_is_kept_however_dear() -> None:
