@@ -101,7 +101,10 @@ def graph_of(file: Path) -> Graph:
 
 
 def interleaved(
-    calls: Mapping[str, Callable[[], object]], seconds: float, clock: Callable[[], float] = time.perf_counter
+    calls: Mapping[str, Callable[[], object]],
+    seconds: float,
+    clock: Callable[[], float] = time.perf_counter,
+    turn: float | None = None,
 ) -> dict[str, list[float]]:
     """Seconds of a call of each, once a round; they take turns, so that a slow moment affects all of them."""
     times: dict[str, list[float]] = {name: [] for name in calls}
@@ -110,7 +113,7 @@ def interleaved(
         if number >= LEAST_ROUNDS and time.perf_counter() - started > seconds:
             break
         for name, call in calls.items():
-            times[name].append(_turn(call, clock))
+            times[name].append(_turn(call, clock, TURN_SECONDS if turn is None else turn))
     return times
 
 
@@ -208,12 +211,12 @@ def _with_speed_ups(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _turn(call: Callable[[], object], clock: Callable[[], float]) -> float:
+def _turn(call: Callable[[], object], clock: Callable[[], float], seconds: float) -> float:
     # The first call brings its weights back into the caches, and others' threads to rest.
     call()
     calls = 0
     started = clock()
-    while (taken := clock() - started) < TURN_SECONDS or not calls:
+    while (taken := clock() - started) < seconds or not calls:
         call()
         calls += 1
     return taken / calls
