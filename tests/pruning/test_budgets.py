@@ -122,7 +122,7 @@ def test_the_number_is_exact_the_cost_within_the_budget_and_the_masks_nested(
         return
     within = full_masks(layers)
     for progress in (0.3, 0.7, 1.0):
-        now = Goal(round(total + (end_keep - total) * progress), end.budget.on_the_way(progress))
+        now = Goal(round(total + (end_keep - total) * progress), end.budget.on_the_way(0.9 * progress, 0.9))
         masks = keep_within(layers, score, now, within, end=end)
         assert count(masks) == now.keep
         assert all(bool((within[name] | ~masks[name]).all()) for name in layers)
@@ -227,7 +227,7 @@ def test_a_budget_in_milliseconds_stays_within_reach_though_more_weights_take_no
     for score in SCORES:
         within = full_masks(layers)
         for keep in (30, 20, 13, 10):
-            within = keep_within(layers, score, Goal(keep, end.budget.on_the_way((40 - keep) / 30)), within, end=end)
+            within = keep_within(layers, score, Goal(keep, end.budget.on_the_way((40 - keep) / 40, 0.75)), within, end=end)
             assert count(within) == keep
         assert 1.0 + sum(map(table.of, count_each(within).values())) <= 7.5
 

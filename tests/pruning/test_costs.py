@@ -157,8 +157,8 @@ def test_a_table_that_cannot_be_read_is_refused(counts: tuple[int, ...], costs: 
 
 def test_the_budget_on_the_way_ends_at_exactly_its_limit() -> None:
     found = Budget(Costs({"a": (Table.linear(3, 0.1),)}), limit=0.07, whole=0.3)
-    assert found.on_the_way(0.0).limit == found.costs.dense
-    assert found.on_the_way(1.0).limit == 0.07
+    assert found.on_the_way(0.0, 0.9).limit == found.costs.dense
+    assert found.on_the_way(0.9, 0.9).limit == 0.07
 
 
 def test_a_cost_that_is_shown_rounded_up_is_enough() -> None:

@@ -30,7 +30,7 @@ from asni.display import on_stderr
 from asni.errors import AsniError, UsageError, printable, unknown
 from asni.methods import METHODS, default_method, unused, unused_budget
 from asni.recipes import Recipe, load
-from asni.recipes.sections import PRUNING_OVERRIDES
+from asni.recipes.sections import PRUNING_OVERRIDES, Pruning
 from asni.runs.run import Experiment, Run
 from asni.studies import investigation
 from asni.training.processes import make_fabric, rank
@@ -80,6 +80,7 @@ def train(
     _require_usable(method, changes, start, max_memory)
     with on_stderr().status("Loading torch"):
         from asni.packing import train_from
+        from asni.engine import layer_times
         from asni.sparse.stepper import Stepper
         from asni.training.progress import Progress
         from asni.training.trainer import Trainer
@@ -89,7 +90,9 @@ def train(
         _warn_of_unused(asked, method)
     experiment = Experiment(asked, seed, precision, out)
     fabric = make_fabric(device, devices, precision)
-    trainer = Trainer(experiment, fabric, Progress(), wait=wait, accelerate=Stepper, kernels=kernels)
+    trainer = Trainer(
+        experiment, fabric, Progress(), wait=wait, accelerate=Stepper, kernels=kernels, stopwatch=layer_times
+    )
     run = METHODS[method].train(trainer) if start is None else train_from(trainer, start, max_memory=max_memory)
     if rank() > 0:
         return
@@ -98,8 +101,17 @@ def train(
     else:
         show(investigation.table_of([run], asked), [], as_json=False)
         print(printable(f"weights, masks and metrics: {run.directory}"))
+        if "got_ms" in run.result:
+            print(_in_time(run.result, asked.pruning))
         given = {"--device": (device, "auto"), "--devices": (devices, 1), "--kernels": (kernels, "auto")}
         _end(run, experiment, _same_but_sparse(experiment, recipe, given) if recipe else [])
+
+
+def _in_time(result: Mapping[str, Any], pruning: Pruning) -> str:
+    """How the finished network compares with the time that was asked for."""
+    asked, predicted, got, dense = (f"{result[f'{key}_ms']:.3g} ms" for key in ("asked", "predicted", "got", "dense"))
+    setting = f"batch {pruning.latency_batch}, {pruning.latency_threads} thread{'s' * (pruning.latency_threads > 1)}"
+    return f"one pass in the engine ({setting}): asked for {asked}, predicted {predicted}, got {got}; dense {dense}"
 
 
 def _end(run: Run, experiment: Experiment, sparse: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ def one_round(
     """
 
     def make_pruner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Pruner:
-        limits = trainer.limits() if within_budget else {}
+        limits = trainer.limits.of(model) if within_budget else {}
         return pruner(
             model,
             optimizer,

@@ -80,14 +80,27 @@ def _with_the_end_within_reach(ranks: Ranks, blocks: "_Blocks", goal: Goal, end:
     return counts
 
 
-def require_possible(goal: Goal) -> None:
-    """Refuse a budget that so many weights cannot meet with at least one in each layer; tell what they can."""
-    blocks, shown = _Blocks(goal.budget), goal.budget.shown
+def cost_of(budget: Budget, masks: Mapping[str, Tensor]) -> float:
+    """What the living weights cost, and what is not pruned, in the unit of the budget."""
+    blocks = _Blocks(budget)
+    return blocks.cost(blocks.count(masks))
+
+
+def reachable(goal: Goal) -> tuple[float, float]:
+    """The least and the most that so many weights can cost, with at least one in each layer."""
+    blocks = _Blocks(goal.budget)
     least = blocks.least(goal, at_least_one=True)
     low, high = (
         blocks.cost(by_price(blocks.tables, goal.keep, blocks.sizes, least, dearest=dearest))
         for dearest in (False, True)
     )
+    return low, high
+
+
+def require_possible(goal: Goal) -> None:
+    """Refuse a budget that so many weights cannot meet with at least one in each layer; tell what they can."""
+    shown = goal.budget.shown
+    low, high = reachable(goal)
     if low > goal.budget.limit:
         minimum = f"floor = {goal.floor}" if goal.floor else "at least 1 in each layer"
         raise UsageError(

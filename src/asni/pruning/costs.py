@@ -43,7 +43,7 @@ class Table:
         """Every weight costs the same."""
         return cls((0, weights), (0.0, price * weights))
 
-    def of(self, count: int) -> float:
+    def of(self, count: float) -> float:
         return float(np.interp(count, self.counts, self.costs))
 
     def price(self, count: int) -> float:
@@ -70,7 +70,12 @@ class Costs:
     @property
     def dense(self) -> float:
         """The cost if all weights live."""
-        return self.fixed + sum(table.costs[-1] for tables in self.layers.values() for table in tables)
+        return self.uniform(1.0)
+
+    def uniform(self, density: float) -> float:
+        """The cost if every layer has this density."""
+        tables = [table for each in self.layers.values() for table in each]
+        return self.fixed + sum(table.of(density * table.weights) for table in tables)
 
 
 @dataclass(frozen=True)
@@ -112,12 +117,20 @@ class Budget:
     def of_what(self) -> str:
         return " of the dense multiplications" if self.costs.unit == MULTIPLICATIONS else ""
 
-    def on_the_way(self, progress: float) -> "Budget":
-        """The budget between the cost of all weights (progress 0) and this one (1).
+    def on_the_way(self, sparsity: float, final: float) -> "Budget":
+        """The budget at a sparsity on the way to the final one.
 
-        >>> Budget(Costs({"a": (Table.linear(100, 2.0),)}), limit=50.0, whole=200.0).on_the_way(0.5).limit
+        It falls from the cost of all weights to the limit as the cost of equally dense layers does: for
+        multiplications `dense * (1 - (1 - macs) * sparsity / final)`.
+
+        >>> Budget(Costs({"a": (Table.linear(100, 2.0),)}), limit=50.0, whole=200.0).on_the_way(0.4, final=0.8).limit
         125.0
+        >>> costs = Costs({"a": (Table((0, 50, 100), (0.0, 150.0, 200.0)),)})
+        >>> Budget(costs, limit=50.0, whole=200.0).on_the_way(0.4, final=0.8).limit
+        157.14285714285714
         """
+        first, now, last = (self.costs.uniform(1 - each) for each in (0.0, sparsity, final))
+        progress = (first - now) / (first - last) if first > last else sparsity / final
         return replace(self, limit=self.costs.dense * (1 - progress) + self.limit * progress)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from asni.errors import UsageError
-from asni.pruning.budgets import Goal, keep_within, require_possible
+from asni.pruning.budgets import Goal, cost_of, keep_within, require_possible
 from asni.pruning.costs import Budget, macs_budget
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
@@ -118,6 +118,7 @@ class GradualMagnitude(Hold):
             "score": described(self.score),
             "floor": floor,
             "macs": macs,
+            "budget": None if self.goal is None else [self.goal.budget.costs.unit, self.goal.budget.limit],
         }
 
     def begin(self) -> None:
@@ -139,6 +140,11 @@ class GradualMagnitude(Hold):
         total, end = weight_count(self.weights), self.prunings * self.every
         prunings = range(self.steps + self.every - self.steps % self.every, end + 1, self.every)
         return next((step - self.steps for step in prunings if kept(total, self.planned(step)) < self.alive), None)
+
+    @property
+    def cost(self) -> float | None:
+        """What the network costs now, in multiplications or in the unit of the budget; None without a budget."""
+        return None if self.goal is None else cost_of(self.goal.budget, self.masks)
 
     def planned(self, step: int) -> float:
         done = step // self.every
@@ -169,7 +175,7 @@ class GradualMagnitude(Hold):
     def _chosen(self, weights: Mapping[str, Tensor], keep: int, sparsity: float, within: Masks) -> Masks:
         if self.goal is None:
             return keep_highest(weights, self.score, keep, within, self.floor)
-        now = replace(self.goal, keep=keep, budget=self.goal.budget.on_the_way(sparsity / self.final))
+        now = replace(self.goal, keep=keep, budget=self.goal.budget.on_the_way(sparsity, self.final))
         return keep_within(weights, self.score, now, within, end=self.goal)
 
     def _at_the_end(self, weights: Mapping[str, Tensor]) -> Masks:

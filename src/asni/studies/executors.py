@@ -68,6 +68,7 @@ class InProcess:
 
     def run(self, runs: Sequence[PlannedRun], overview: Overview) -> Failures:
         with overview.display.status("Loading torch"):
+            from asni.engine import layer_times
             from asni.sparse.stepper import Stepper
             from asni.training.trainer import Trainer
         fabric = make_fabric(self.device, self.devices, runs[0].experiment.precision)
@@ -81,7 +82,14 @@ class InProcess:
             try:
                 if trainer is None or trainer.experiment is not planned.experiment:
                     progress = Progress(about=overview.about(planned.experiment))
-                    trainer = Trainer(planned.experiment, fabric, progress, accelerate=Stepper, kernels=self.kernels)
+                    trainer = Trainer(
+                        planned.experiment,
+                        fabric,
+                        progress,
+                        accelerate=Stepper,
+                        kernels=self.kernels,
+                        stopwatch=layer_times,
+                    )
                 planned.method.train(trainer)
             except (UsageError, StoppedError):
                 raise

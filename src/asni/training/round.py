@@ -311,7 +311,7 @@ class Round:
 
     def _finish(self) -> None:
         self._require_in_place()
-        masks = None
+        masks, met = None, self.trainer.limits.met(self.module, self.pruner)
         if self.pruner is not None:
             masks = self.pruner.masks
             self.pruner.detach()
@@ -326,6 +326,7 @@ class Round:
             "sparse_steps": self.kernels.sparse_steps,
             **{key: last[key] for key in ("accuracy", "nonzeros", "sparsity", "total_sparsity", "mac_density")},
             "seconds": self._seconds(),
+            **met,
         }
         self.run.finish(self.written, self.metrics, self.module.state_dict(), masks, result)
 

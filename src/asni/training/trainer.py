@@ -13,11 +13,13 @@ from asni import datasets, networks
 from asni.datasets.order import epoch_order
 from asni.errors import AsniError, UsageError
 from asni.pruning.layers import prunable
+from asni.pruning.mac_density import macs_goal
 from asni.pruning.masks import weight_count, weights_to_keep
 from asni.recipes.own_code import is_code
 from asni.recipes.recipe import AMENABLE_ROUND
 from asni.runs.run import Experiment, Run
 from asni.training.kernels import Accelerate, Choice
+from asni.training.limits import Limits, Stopwatch
 from asni.training.optimizers import make_optimizer
 from asni.training.processes import fail_together
 from asni.training.progress import Progress
@@ -36,10 +38,12 @@ class Trainer:
         wait: bool = False,
         accelerate: Accelerate | None = None,
         kernels: Choice = "auto",
+        stopwatch: Stopwatch | None = None,
     ):
         """If another process is training the same round, `wait` for it instead of raising an error.
 
         `accelerate` makes sparse kernels for networks with fixed masks, and `kernels` says whether to use them.
+        `stopwatch` measures networks for budgets of time.
         """
         self.experiment, self.recipe, self.seed = experiment, experiment.recipe, experiment.seed
         self.accelerate, self.kernels = accelerate, kernels
@@ -52,6 +56,7 @@ class Trainer:
             # Known before the first round: reading own data may fail.
             _ = experiment.data
         self.steps_per_epoch = self.recipe.steps_per_epoch(self.dataset.info.train)
+        self.limits = Limits(self.recipe.pruning, self.dataset.info.shape, stopwatch, fabric)
         if training.batch_size < fabric.world_size:
             raise UsageError(
                 f"batch_size = {training.batch_size} is too small for {fabric.world_size} processes: "
@@ -68,6 +73,9 @@ class Trainer:
                 make_optimizer(model, self.recipe)
             self.sparsity = self.recipe.schedule(weight_count(weights)).final
             self.keep = weights_to_keep(weights, self.sparsity, self.recipe.pruning.floor)
+            if (macs := self.recipe.pruning.macs) is not None:
+                example = (1, *self.dataset.info.shape)
+                macs_goal(model, weights, self.keep, example, macs, self.recipe.pruning.floor)
 
     def steps_of(self, stage: str) -> range:
         """All steps of a round."""
@@ -91,11 +99,6 @@ class Trainer:
     def prunable(self, model: nn.Module) -> dict[str, Tensor]:
         """The prunable weights according to the recipe."""
         return prunable(model, **self.recipe.pruning.layers)
-
-    def limits(self) -> dict[str, Any]:
-        """The recipe's budget as keyword arguments of a pruner; empty if it has none."""
-        macs = self.recipe.pruning.macs
-        return {} if macs is None else {"macs": macs, "example": (1, *self.dataset.info.shape)}
 
     def images_in_step(self, step: int) -> int:
         """The size of the global batch; only the last batch of a single pass over the data may be smaller."""
