@@ -79,8 +79,8 @@ def train(
     """
     _require_usable(method, changes, start, max_memory)
     with on_stderr().status("Loading torch"):
-        from asni.packing import train_from
         from asni.engine import layer_times
+        from asni.packing import train_from
         from asni.sparse.stepper import Stepper
         from asni.training.progress import Progress
         from asni.training.trainer import Trainer
