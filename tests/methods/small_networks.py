@@ -56,3 +56,17 @@ def normalised_front(shape: Shape, classes: int) -> nn.Module:
     for parameter in frozen.parameters():
         parameter.requires_grad = False
     return nn.Sequential(nn.Flatten(), front, frozen, nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, classes))
+
+
+def convolutional(shape: Shape, classes: int) -> nn.Module:
+    """A tenth of its weights takes nine tenths of its multiplications."""
+    model = nn.Sequential(
+        nn.Conv2d(shape[0], 8, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(8 * prod(shape[1:]), classes),
+    )
+    initialise(model)
+    return model
