@@ -11,6 +11,7 @@ QUESTIONS = (
     "sparse_training",
     "input_pipeline",
     "pruning",
+    "latency",
     "masked_step",
     "sharded",
     "memory",
