@@ -7,7 +7,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from asni.errors import AsniError
+from asni.recipes import Recipe, load
 from asni.runs import reading
+from asni.runs.run import Run
 from tests.runs.sealing import seal, sealed_line, sealed_metrics
 
 ONE = np.ones((2, 2), np.float32)
@@ -157,7 +159,7 @@ def test_metrics_that_cannot_be_read_are_named(tmp_path: Path, content: bytes | 
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     write_result(tmp_path, note="mine")
     found = reading.result(tmp_path)
-    assert found == {**FINISHED, "note": "mine"}
+    assert found == {**FINISHED, "note": "mine", "mac_density": None}
     assert [type(found[key]) for key in ("nonzeros", "steps", "accuracy")] == [int, int, float]
 
 
@@ -165,6 +167,60 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_number_of_a_result_that_is_null_or_not_finite_is_nan(tmp_path: Path, value: float | None) -> None:
     write_result(tmp_path, accuracy=value)
     assert math.isnan(reading.result(tmp_path)["accuracy"])
+
+
+def test_multiplications_that_a_run_did_not_record_are_none_and_damaged_ones_are_named(tmp_path: Path) -> None:
+    write_result(tmp_path, mac_density=None)
+    assert reading.finite_result(tmp_path)["mac_density"] is None
+    write_result(tmp_path, mac_density=0.25)
+    assert reading.finite_result(tmp_path)["mac_density"] == 0.25
+    for damaged in (math.nan, "much"):
+        write_result(tmp_path, mac_density=damaged)
+        with pytest.raises(AsniError, match=r"result\.json: mac_density "):
+            reading.finite_result(tmp_path)
+
+
+def request(run: Path, recipe: Recipe, *, is_earlier: bool) -> None:
+    asked = recipe.model_dump()
+    if is_earlier:
+        del asked["pruning"]["every"]
+    (run / "request.json").write_text(sealed_line({"recipe": asked, "method": "asni-1", "stage": "asni-1", "seed": 0}))
+
+
+@pytest.mark.parametrize("epochs", [10, 30])
+def test_a_run_from_before_every_was_a_setting_was_pruned_once_an_epoch(tmp_path: Path, epochs: int) -> None:
+    recipe = load("digits-fc").override(epochs=epochs)
+    request(tmp_path, recipe, is_earlier=True)
+    assert reading.recipe(tmp_path).pruning.every == "epoch"
+    request(tmp_path, recipe, is_earlier=False)
+    assert reading.recipe(tmp_path).pruning.every is None
+
+
+@pytest.mark.parametrize(
+    ("name", "epochs", "is_same"), [("digits-fc", 10, False), ("digits-fc", 30, True), ("mnist-fc", 10, True)]
+)
+def test_an_earlier_run_is_the_same_where_it_is_pruned_alike(
+    tmp_path: Path, name: str, epochs: int, is_same: bool
+) -> None:
+    recipe = load(name).override(epochs=epochs)
+    asked = {"recipe": recipe.model_dump(), "method": "asni-1", "stage": "asni-1", "seed": 0}
+    request(tmp_path, recipe, is_earlier=True)
+    if is_same:
+        assert not Run(tmp_path, asked).finished
+    else:
+        with pytest.raises(
+            AsniError, match=r"a different run: recipe\.pruning\.every is 'epoch' on disk, None requested"
+        ):
+            _ = Run(tmp_path, asked).finished
+
+
+def test_the_steps_of_an_epoch_follow_from_the_recipe_and_its_data() -> None:
+    recipe = load("digits-fc")
+    own = recipe.model_copy(update={"dataset": "./flowers"})
+    assert reading.steps_per_epoch(recipe, None) == 30
+    assert reading.steps_per_epoch(recipe.override(steps_per_epoch=7), None) == 7
+    assert reading.steps_per_epoch(own, {"train": 120}) == 3
+    assert [reading.steps_per_epoch(own, data) for data in (None, {"train": "120"}, {"train": 20})] == [None] * 3
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
-from asni.errors import AsniError, DamagedError
+from asni.datasets.info import INFO
+from asni.errors import AsniError, DamagedError, UsageError
 from asni.files import regular_size
 from asni.recipes import Recipe
 from asni.recipes.checking import checked
@@ -29,6 +30,8 @@ Masks = Mapping[str, "npt.NDArray[np.bool_]"]
 
 NUMBERS = {"seed", "epochs", "steps", "accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds"}
 RESULT = NUMBERS | {"stage", "rounds"}
+MAC_DENSITY = "mac_density"
+"""Which earlier runs did not record."""
 DIGESTS = "files"
 MOST_TEXT_BYTES = 32 << 20
 """Of a JSON file. The metrics of 100,000 epochs fit; parsed, a file takes up to 40 times its size in memory."""
@@ -112,10 +115,10 @@ def metrics(run: Path) -> "dict[str, npt.NDArray[np.float64]]":
 def result(run: Path) -> dict[str, Any]:
     """The content of `result.json` but for the digests; a number that is null or not finite is NaN.
 
-    `rounds` lists the trainings that led to it.
+    `rounds` lists the trainings that led to it. `mac_density` is None where the run does not know it.
     """
     path = run / names.RESULT
-    found = {key: value for key, value in json_object(path).items() if key != DIGESTS}
+    found = {MAC_DENSITY: None, **{key: value for key, value in json_object(path).items() if key != DIGESTS}}
     if missing := sorted(RESULT - found.keys()):
         raise AsniError(f"{path}: {', '.join(missing)} missing; the file is damaged, or from another version of asni")
     if not isinstance(found["stage"], str):
@@ -123,7 +126,8 @@ def result(run: Path) -> dict[str, Any]:
     rounds = found["rounds"]
     if not (isinstance(rounds, list) and all(isinstance(name, str) for name in rounds)):
         raise AsniError(f"{path}: rounds is {rounds!r}, not a list of names")
-    return {key: finite_or_nan(value, f"{path}: {key}") if key in NUMBERS else value for key, value in found.items()}
+    known = NUMBERS if found[MAC_DENSITY] is None else NUMBERS | {MAC_DENSITY}
+    return {key: finite_or_nan(value, f"{path}: {key}") if key in known else value for key, value in found.items()}
 
 
 def finite_result(run: Path) -> dict[str, Any]:
@@ -141,9 +145,26 @@ def recipe(run: Path) -> Recipe:
     if not isinstance(found, dict):
         raise AsniError(f"{path}: no recipe found; the file is damaged, or from another version of asni")
     try:
-        return checked(Recipe, found, str(path))
+        return checked(Recipe, _with_its_pace(found), str(path))
     except ArithmeticError as error:
         raise AsniError(f"{path}: the recipe's schedule cannot be computed ({error})") from error
+
+
+def _with_its_pace(recipe: dict[str, Any]) -> dict[str, Any]:
+    """Before recipes could say `every`, trainings of any length were pruned once an epoch."""
+    pruning = recipe.get("pruning")
+    return {**recipe, "pruning": {"every": "epoch", **pruning}} if isinstance(pruning, dict) else recipe
+
+
+def steps_per_epoch(recipe: Recipe, data: Mapping[str, Any] | None) -> int | None:
+    """The steps of an epoch of a run, from its recipe and `own_data`; None if they do not tell."""
+    images = INFO[recipe.dataset].train if recipe.dataset in INFO else (data or {}).get("train")
+    if not isinstance(images, int) or isinstance(images, bool):
+        return recipe.training.steps_per_epoch
+    try:
+        return recipe.steps_per_epoch(images)
+    except UsageError:
+        return None
 
 
 def own_data(run: Path) -> dict[str, Any] | None:

@@ -22,6 +22,7 @@ from asni.files import (
     write_tensors,
     write_text,
 )
+from asni.pruning.length import FEW_EPOCHS
 from asni.recipes import Recipe
 from asni.runs import checkpoints, names, reading
 from asni.runs.checksums import checksum, digest, sealed
@@ -107,7 +108,9 @@ class Run:
             self._require_empty()
             return False
         earlier = self._earlier_request()
-        if differences := _differences({key: earlier.get(key) for key in self.request}, self.request):
+        if differences := _differences(
+            _with_pace({key: earlier.get(key) for key in self.request}), _with_pace(self.request)
+        ):
             raise AsniError(
                 f"{self.directory} holds a different run: {'; '.join(differences)}. "
                 "Choose another --out, or remove that directory."
@@ -257,6 +260,15 @@ def _advice() -> Iterator[None]:
         yield
     except DamagedError as error:
         raise DamagedError(f"{error}. Remove its directory to train again.") from error
+
+
+def _with_pace(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """In a long training, "epoch" is what `every` is by default."""
+    recipe = request["recipe"]
+    pruning = recipe["pruning"]
+    if pruning["every"] is not None or recipe["training"]["epochs"] < FEW_EPOCHS:
+        return request
+    return {**request, "recipe": {**recipe, "pruning": {**pruning, "every": "epoch"}}}
 
 
 def _differences(earlier: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = "") -> list[str]:
