@@ -11,6 +11,19 @@ from asni.methods import METHODS
 from tests.cli.calling import Command
 from tests.recipes.test_paper_rows import PLANNED
 
+SMALL = """
+dataset = "digits"
+network = "tests.methods.small_networks:normed"
+[training]
+epochs = 2
+batch_size = 50
+optimizer = "adam"
+lr = 0.1
+[pruning]
+sparsity = 0.6
+macs = 0.3
+"""
+
 
 @pytest.mark.parametrize(("recipe", "nonzeros"), PLANNED.items())
 def test_the_plan_ends_at_the_paper_s_nonzeros(command: Command, recipe: str, nonzeros: int) -> None:
@@ -44,6 +57,7 @@ def test_a_plan_for_a_person(command: Command) -> None:
     assert "266,610 parameters, 266,200 of them prunable" in printed
     assert "5.1 MiB in each process" in printed
     assert "ends with 8,335 nonzeros" in printed
+    assert "\n266,200 multiplications per image; with 8,335 nonzeros 2.98 % of them\n" in printed
 
 
 def test_a_plan_stands_beside_the_paper_and_says_what_it_leaves_open(command: Command) -> None:
@@ -64,6 +78,33 @@ def test_a_plan_draws_the_curve_and_lists_every_tenth_epoch(command: Command) ->
         ["20", "0.7617", "12,373"],
         ["30", "0.9500", "2,920"],
     ]
+
+
+def test_a_plan_with_a_budget_shows_it_epoch_by_epoch(command: Command) -> None:
+    printed = command("plan", "cifar10-conv2", "--macs", "0.2").out
+    lines = printed.splitlines()
+    table = lines[lines.index("after epoch  sparsity   nonzeros  MACs %") + 1 :][:3]
+    assert [line.split()[-1] for line in table] == ["99.16", "60.71", "20.00"]
+    assert ", pruned every 100 steps" in printed
+    assert re.search(r" nonzeros from \S+ % to \S+ % of them; at most 20 % by the budget$", printed, re.MULTILINE)
+
+
+def test_a_plan_along_a_cubic_curve_says_so(command: Command) -> None:
+    printed = command("plan", "digits-fc", "--epochs", "5", "--schedule", "cubic").out
+    assert "\na cubic curve from 20 to 80 % of the training, pruned every 3 steps\n" in printed
+    assert "alpha" not in printed
+
+
+@pytest.mark.parametrize("words", [["plan"], ["train", "--method", "dense"], ["train"]])
+def test_a_budget_that_cannot_be_met_is_refused_before_anything_is_trained(
+    command: Command, tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / "small.toml").write_text(SMALL)
+    out = ["--out", str(tmp_path / "runs")] if "train" in words else []
+    answer = command(words[0], str(tmp_path / "small.toml"), *words[1:], *out)
+    assert answer.status == 2
+    assert "355 weights cannot keep to 0.3 of the dense multiplications" in answer.err
+    assert not list(tmp_path.rglob("metrics.jsonl"))
 
 
 def test_a_timed_plan_needs_no_data_and_writes_nothing(
@@ -149,7 +190,7 @@ def test_the_methods_stand_under_their_tasks_with_a_few_words_each(command: Comm
     places = {line.split()[0]: place for place, line in enumerate(lines) if line}
     second = next(place for place, line in enumerate(lines) if "Task 2: a sparse network" in line)
     assert places["rigl"] < second < places["asni-2"]
-    assert lines[places["rigl"]] == "rigl               drops small weights, grows by gradient             1"
+    assert lines[places["rigl"]] == "rigl               drops small weights, grows by gradient                1"
     assert all(method.does for method in METHODS.values())
 
 

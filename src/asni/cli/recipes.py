@@ -16,7 +16,7 @@ from asni.recipes import SIZES, Recipe, load
 from asni.recipes.own_code import is_code
 from asni.studies.plan import outline
 from asni.studies.plan import plan as make_plan
-from asni.studies.tables import Column, Table, hundredths, number
+from asni.studies.tables import Column, Table, hundredths, number, percent
 
 EVERY = 10
 MOST_ROWS = 100
@@ -44,6 +44,7 @@ SCHEDULE = (
     Column("sparsity", "sparsity", lambda share: f"{share:.4f}"),
     Column("nonzeros", "nonzeros"),
 )
+WITHIN_BUDGET = Column("mac_density", "MACs %", percent)
 
 
 def recipes(as_json: AsJson = False) -> None:
@@ -120,18 +121,20 @@ def _print_plan(recipe: Recipe, facts: dict[str, Any]) -> None:
     say(f"{epochs} of {steps}, batches of {facts['batch_size']}")
     left_out = "activations and the optimiser's state" if is_code(recipe.training.optimizer) else "activations"
     say(f"{facts['memory_bytes'] / 2**20:,.1f} MiB in each process, without {left_out}")
-    alpha = "too high for a number" if facts["alpha"] is None else f"{facts['alpha']:.5g} %"
-    say(f"alpha {alpha}, beta {facts['beta']:g}, gamma {facts['gamma']:g}, least {facts['least']:g}")
+    say(_curve_in_words(facts))
     if "seconds" in facts:
         say(_in_words(facts["seconds"], facts["batch_size"]), style="bold")
     say("")
     _print_curve(facts["schedule"])
     say("")
-    print_table(Table([{"after": at["epoch"] + 1, **at} for at in _some(facts["schedule"])], SCHEDULE))
+    columns = SCHEDULE if facts["mac_budget"] is None else (*SCHEDULE, WITHIN_BUDGET)
+    print_table(Table([{"after": at["epoch"] + 1, **at} for at in _some(facts["schedule"])], columns))
     say(
         f"ends with {facts['nonzeros']:,} nonzeros: {facts['sparsity']:.2%} of the prunable weights are pruned, "
         f"{facts['total_sparsity']:.2%} of all parameters"
     )
+    if facts["macs"] is not None:
+        say(_macs_in_words(facts))
     say(
         f"lottery tickets of this size take {facts['lottery_prunings']} prunings of {facts['lottery_rate']:.1%}; "
         f"rewound ones return to step {facts['lottery_rewind']:,}"
@@ -140,6 +143,30 @@ def _print_plan(recipe: Recipe, facts: dict[str, Any]) -> None:
         say(f"the paper: {facts['paper']['nonzeros']:,} nonzeros")
     for point in facts["open_points"]:
         say(point, style="dim", lead="- ")
+
+
+def _curve_in_words(facts: Mapping[str, Any]) -> str:
+    """Where ASNI-I prunes, and how far."""
+    alpha = "too high for a number" if facts["alpha"] is None else f"{facts['alpha']:.5g} %"
+    sigmoid = f"alpha {alpha}, beta {facts['beta']:g}, gamma {facts['gamma']:g}, least {facts['least']:g}"
+    shape = sigmoid if facts["curve"] == "sigmoid" else "a cubic curve from 20 to 80 % of the training"
+    is_finer = facts["prune_every"] != facts["steps_per_epoch"]
+    return f"{shape}, pruned every {_count(facts['prune_every'], 'step')}" if is_finer else shape
+
+
+def _macs_in_words(facts: Mapping[str, Any]) -> str:
+    """The multiplications of an image, and how many of them are left.
+
+    >>> facts = {"macs": 266_200, "nonzeros": 8_335, "mac_density_range": [0.0297, 0.0298], "mac_budget": None}
+    >>> _macs_in_words(facts)
+    '266,200 multiplications per image; with 8,335 nonzeros from 2.97 % to 2.98 % of them'
+    >>> _macs_in_words({**facts, "mac_density_range": [0.02, 0.02], "mac_budget": 0.15})
+    '266,200 multiplications per image; with 8,335 nonzeros 2 % of them; at most 15 % by the budget'
+    """
+    low, high = (f"{100 * share:.3g} %" for share in facts["mac_density_range"])
+    span = low if low == high else f"from {low} to {high}"
+    budget = "" if facts["mac_budget"] is None else f"; at most {100 * facts['mac_budget']:.3g} % by the budget"
+    return f"{facts['macs']:,} multiplications per image; with {facts['nonzeros']:,} nonzeros {span} of them{budget}"
 
 
 def _count(number: int, what: str) -> str:
