@@ -43,11 +43,12 @@ def dense_macs(model: nn.Module, input_size: InputSize) -> dict[str, int | None]
 def test_a_model_is_a_table() -> None:
     assert str(asni.summary(small_network(), (10, 4), sparsity=0.75)).splitlines() == [
         "12 weights in 2 layers, 66.7 % of 18 parameters; left out: 6 norm, bias or vector",
-        "layer      kind    shape  weights  alive  prunable  MACs  MACs alive  left at 0.75",
-        "0.weight   Linear    2x4        8      4       yes    80          40           ! 0",
-        "2.weight   Linear    2x2        4      4       yes    40          40             3",
-        "3 vectors                       6      2        no     -           -             2",
-        "total                          18     10             120          80             5",
+        "layer      kind    shape  weights  alive  prunable  MACs  MACs alive  left at 0.75  MACs left",
+        "0.weight   Linear    2x4        8      4       yes    80          40           ! 0          0",
+        "2.weight   Linear    2x2        4      4       yes    40          40             3         30",
+        "3 vectors                       6      2        no     -           -             2          -",
+        "total                          18     10             120          80             5         30",
+        "MAC density 66.7 %; pruning to 0.75 now would leave 25.0 % of the dense network's MACs",
         "! 1 layer would nearly die: fewer than one living weight per ten outputs. "
         'Rank with score="lamp", keep some of each',
         "layer with floor=0.01, or exclude layers of large weights.",
@@ -111,6 +112,59 @@ def test_the_table_foretells_what_a_pruner_leaves(score: str) -> None:
         pruner.finish()
     after = rows(model)
     assert all(after[f"{layer}.weight"].alive == foretold[f"{layer}.weight"].left for layer in (0, 2))
+
+
+def convolution_and_head() -> nn.Sequential:
+    """A weight of the convolution is multiplied 16 times, one of the head once; those of the head are smaller."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.Flatten(), nn.Linear(32, 10))
+    with torch.no_grad():
+        model.get_parameter("2.weight").mul_(0.01)
+    return model
+
+
+def test_a_budget_keeps_fewer_of_the_weights_that_are_multiplied_often() -> None:
+    model = convolution_and_head()
+    free = asni.summary(model, (1, 1, 4, 4), sparsity=0.8)
+    within = asni.summary(model, (1, 1, 4, 4), sparsity=0.8, macs=0.3)
+    dense = 18 * 16 + 320
+    assert [row.left for row in free.rows][:2] == [18, round(0.2 * 338) - 18]
+    assert free.left_mac_density == pytest.approx((18 * 16 + 50) / dense)
+    left = [row.left or 0 for row in within.rows][:2]
+    assert sum(left) == round(0.2 * 338)
+    assert within.left_mac_density == pytest.approx((16 * left[0] + left[1]) / dense)
+    assert 16 * left[0] + left[1] <= 0.3 * dense < 16 * (left[0] + 1) + left[1] - 1
+    assert (
+        str(within).splitlines()[-1].startswith("MAC density 100.0 %; pruning to 0.8 within macs=0.3 now would leave ")
+    )
+
+
+@pytest.mark.parametrize("score", ["magnitude", "lamp"])
+def test_the_table_foretells_what_a_pruner_with_a_budget_leaves(score: str) -> None:
+    model = convolution_and_head()
+    foretold = rows(model, (1, 1, 4, 4), sparsity=0.8, macs=0.3, score=score)
+    limits: Any = {"macs": 0.3, "example": (1, 1, 4, 4), "score": score}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with asni.Magnitude(model, optimizer, sparsity=0.8, total_steps=1, **limits) as pruner:
+        pruner.finish()
+    after = rows(model, (1, 1, 4, 4))
+    for layer in ("0.weight", "2.weight"):
+        assert (after[layer].alive, after[layer].alive_macs) == (foretold[layer].left, foretold[layer].left_macs)
+
+
+def test_a_budget_that_cannot_be_met_or_that_nothing_tells_of_is_refused() -> None:
+    model = convolution_and_head()
+    with pytest.raises(UsageError, match=r"68 weights cannot keep to 0\.01 .* they take from "):
+        asni.summary(model, (1, 1, 4, 4), sparsity=0.8, macs=0.01)
+    for options in ({"input_size": (1, 1, 4, 4)}, {"sparsity": 0.8}):
+        with pytest.raises(UsageError, match=r"needs sparsity= and input_size="):
+            asni.summary(model, macs=0.3, **options)
+
+
+def test_mac_density_is_unknown_without_an_input() -> None:
+    found = asni.summary(small_network(), sparsity=0.5)
+    assert (found.mac_density, found.left_mac_density) == (None, None)
+    assert "MAC" not in str(found)
 
 
 class Twice(nn.Module):
@@ -190,7 +244,8 @@ def test_of_attention_the_living_rows_count_by_what_they_multiply() -> None:
 
 
 def test_a_total_with_unknown_parts_says_so() -> None:
-    assert str(asni.summary(Twice(), (4, 3))).splitlines()[-1].split() == ["total", "33", "33", ">=", "72", ">=", "72"]
+    total = next(line for line in str(asni.summary(Twice(), (4, 3))).splitlines() if line.startswith("total"))
+    assert total.split() == ["total", "33", "33", ">=", "72", ">=", "72"]
 
 
 def test_the_conv1d_of_hugging_face_is_a_linear_layer() -> None:
