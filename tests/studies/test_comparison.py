@@ -47,6 +47,7 @@ def test_sparse_methods_end_at_the_same_nonzeros(tmp_path: Path) -> None:
     found = compared(tmp_path, ["asni-1", "snip", "random", "early-bird"])
     assert {row["nonzeros"] for row in found} == {410 + 25_100}
     assert {row["seed"] for row in found} == {3}
+    assert {row["mac_density"] for row in found} == {0.5}
 
 
 def test_a_round_of_another_training_is_not_counted(tmp_path: Path) -> None:
@@ -85,6 +86,7 @@ def row(method: str, accuracy: float, seed: int = 0, *, recipe: str = "mnist-fc"
         "nonzeros": 100,
         "sparsity": 0.9,
         "total_sparsity": 0.9,
+        "mac_density": 0.1 + 0.02 * seed,
         "trainings": 1,
         "steps": 10,
         "seconds": 2.0 + 2 * seed,
@@ -101,6 +103,7 @@ def test_a_line_is_the_mean_of_its_seeds() -> None:
     [line] = summary([row("snip", 80.0, 0), row("snip", 82.0, 1), row("snip", 84.0, 2)])
     assert (line["accuracy"], line["spread"], line["seeds"]) == (82.0, 2.0, 3)
     assert line["seconds"] == 4.0
+    assert line["mac_density"] == pytest.approx(0.12)
 
 
 def test_a_search_that_takes_another_number_of_trainings_with_each_seed_is_shown_by_their_mean() -> None:
@@ -108,6 +111,13 @@ def test_a_search_that_takes_another_number_of_trainings_with_each_seed_is_shown
     shown = summary_table([*searched, row("gmp", 70.0, 0), row("gmp", 70.0, 1)])
     column = shown.headings.index("trainings")
     assert [cells[column] for cells in shown.cells] == ["3.3", "1"]
+
+
+def test_multiplications_are_unknown_where_a_seed_was_recorded_without_them() -> None:
+    shown = summary_table([row("snip", 80.0, 0), row("gmp", 70.0, 0), {**row("gmp", 70.0, 1), "mac_density": None}])
+    column = shown.headings.index("MACs %")
+    assert [cells[column] for cells in shown.cells] == ["-", "10.00"]
+    assert any(note.startswith("MACs %: ") for note in shown.notes)
 
 
 def test_one_seed_has_no_spread() -> None:

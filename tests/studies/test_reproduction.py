@@ -63,14 +63,14 @@ def test_a_recipe_of_unknown_data_is_refused_before_anything_is_trained(tmp_path
         chosen_rows([str(tmp_path / "own.toml")])
 
 
-def finish(experiment: Experiment, accuracies: dict[str, float]) -> None:
+def finish(experiment: Experiment, accuracies: dict[str, float], **more: float) -> None:
     """As if these variants had been trained."""
     for variant, accuracy in accuracies.items():
         run = experiment.run(variant)
         run.directory.mkdir(parents=True)
         nonzeros = 266_610 if variant == "dense" else 8_330
         (run.directory / "request.json").write_text(json.dumps(run.request))
-        made = {"stage": variant, "rounds": [variant], "accuracy": accuracy, "nonzeros": nonzeros}
+        made = {"stage": variant, "rounds": [variant], "accuracy": accuracy, "nonzeros": nonzeros, **more}
         (run.directory / "result.json").write_text(json.dumps({**dict.fromkeys(RESULT, 0), **made}))
         seal(run.directory)
 
@@ -135,7 +135,19 @@ def test_only_seeds_with_all_four_variants_count_so_that_means_stay_paired(tmp_p
 
 def test_a_row_without_a_finished_seed_has_no_numbers_of_its_own(tmp_path: Path) -> None:
     shown = table(made(tmp_path, 1))
-    assert shown.cells[1] == ["1", "mnist-fc", "asni-1", "96.72", "-", "-", "-", "0", "8,335", "-", "50"]
+    assert shown.cells[1] == ["1", "mnist-fc", "asni-1", "96.72", "-", "-", "-", "0", "8,335", "-", "-", "50"]
+
+
+def test_multiplications_are_averaged_and_unknown_where_a_run_was_recorded_without_them(tmp_path: Path) -> None:
+    known, unknown = made(tmp_path / "known", 2), made(tmp_path / "unknown", 2)
+    for study in (known, unknown):
+        finish(seeds(study)[0], dict.fromkeys(VARIANTS, 90.0), mac_density=0.02)
+    finish(seeds(known)[1], dict.fromkeys(VARIANTS, 90.0), mac_density=0.04)
+    finish(seeds(unknown)[1], dict.fromkeys(VARIANTS, 90.0))
+    shown = [table(study) for study in (known, unknown)]
+    column = shown[0].headings.index("MACs %")
+    assert [{cells[column] for cells in each.cells} for each in shown] == [{"3.00"}, {"-"}]
+    assert {row["mac_density"] for row in shown[0].rows} == {0.03}
 
 
 def test_runs_are_in_the_directories_of_investigate(tmp_path: Path) -> None:

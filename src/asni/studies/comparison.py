@@ -8,11 +8,12 @@ from asni.methods import METHODS, TASKS, possible_methods
 from asni.recipes import Recipe
 from asni.runs.run import Run
 from asni.studies.study import PlannedRun, Study, over_seeds
-from asni.studies.tables import Column, Table, hundredths, rounded, signed, tenths
+from asni.studies.tables import MAC_DENSITY, MAC_DENSITY_NOTE, Column, Table, hundredths, rounded, signed, tenths
 
 PAPER_RECIPE = "imagenet-resnet50-80"
 """The recipe of the paper's comparison; with another network or dataset, a difference from the paper means nothing."""
 
+SIZE = ("nonzeros", "sparsity", "total_sparsity", "mac_density")
 
 COLUMNS = (
     Column("method", "method", str, is_name=True),
@@ -21,6 +22,7 @@ COLUMNS = (
     Column("spread", "spread", hundredths, expendable=2),
     Column("seeds", "seeds", expendable=5),
     Column("nonzeros", "nonzeros", rounded),
+    MAC_DENSITY,
     Column("trainings", "trainings", tenths, expendable=1),
     Column("steps", "steps", rounded, expendable=7),
     Column("seconds", "seconds", rounded, expendable=4),
@@ -30,6 +32,7 @@ COLUMNS = (
 NOTES = (
     TASKS,
     "accuracy: mean over seeds; spread: standard deviation. trainings, steps, seconds: totals per seed, averaged.",
+    MAC_DENSITY_NOTE,
     "paper's ImageNet %: ResNet-50 with 80 % of its parameters pruned.",
 )
 
@@ -66,7 +69,7 @@ def _row(planned: PlannedRun) -> dict[str, Any]:
         "recipe": planned.experiment.recipe.variant_name,
         "method": planned.method.name,
         "task": planned.method.task,
-        **{key: result[key] for key in ("seed", "accuracy", "nonzeros", "sparsity", "total_sparsity")},
+        **{key: result[key] for key in ("seed", "accuracy", *SIZE)},
         "trainings": len(rounds),
         "steps": sum(each["steps"] for each in rounds),
         "seconds": sum(each["seconds"] for each in rounds),
@@ -97,8 +100,9 @@ def summary(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One row per method, averaged over its seeds, sorted by task and then by accuracy.
 
     >>> known = {"recipe": "mnist-fc", "task": 2, "paper_imagenet": None, "directory": "runs"}
-    >>> costs = {"nonzeros": 10, "sparsity": 0.9, "total_sparsity": 0.9, "trainings": 1, "steps": 5, "seconds": 1.0}
-    >>> rows = [{"method": "snip", "accuracy": accuracy, **known, **costs} for accuracy in (90.0, 92.0)]
+    >>> size = {"nonzeros": 10, "sparsity": 0.9, "total_sparsity": 0.9, "mac_density": 0.1}
+    >>> costs = {"trainings": 1, "steps": 5, "seconds": 1.0}
+    >>> rows = [{"method": "snip", "accuracy": accuracy, **known, **size, **costs} for accuracy in (90.0, 92.0)]
     >>> [(each["method"], each["seeds"], each["accuracy"], round(each["spread"], 2)) for each in summary(rows)]
     [('snip', 2, 91.0, 1.41)]
     """
@@ -110,6 +114,6 @@ def summary(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _averaged(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
     known = {key: rows[0][key] for key in ("recipe", "method", "task", "paper_imagenet")}
-    ours = over_seeds(rows, ("nonzeros", "sparsity", "total_sparsity", "trainings", "steps", "seconds"))
+    ours = over_seeds(rows, (*SIZE, "trainings", "steps", "seconds"))
     comparable = known["recipe"] == PAPER_RECIPE and known["paper_imagenet"] is not None
     return {**known, "difference": ours["accuracy"] - known["paper_imagenet"] if comparable else None, **ours}

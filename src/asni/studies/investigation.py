@@ -11,7 +11,7 @@ from asni.display import on_stderr
 from asni.recipes import Recipe
 from asni.runs.run import Run
 from asni.studies.study import Study
-from asni.studies.tables import Column, Table, hundredths, percent, tenths
+from asni.studies.tables import MAC_DENSITY, MAC_DENSITY_NOTE, Column, Table, hundredths, percent, tenths
 
 EPOCHS = Column("epochs", "epochs")
 COLUMNS = (
@@ -20,6 +20,7 @@ COLUMNS = (
     Column("nonzeros", "nonzeros"),
     Column("sparsity", "sparsity %", percent, expendable=1),
     Column("total_sparsity", "of all %", percent, expendable=3),
+    MAC_DENSITY,
     Column("seconds", "seconds", tenths, expendable=2),
 )
 
@@ -35,7 +36,7 @@ def table_of(runs: Sequence[Run], recipe: Recipe) -> Table:
     rows = [row(run) for run in runs]
     variant, *others = COLUMNS
     shortened = any(each["epochs"] != recipe.training.epochs for each in rows)
-    return Table(rows, [variant, *([EPOCHS] if shortened else []), *others])
+    return Table(rows, [variant, *([EPOCHS] if shortened else []), *others], [MAC_DENSITY_NOTE])
 
 
 def row(run: Run) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from asni.datasets import info_of
@@ -12,7 +13,7 @@ from asni.recipes import Recipe, load, names
 from asni.recipes.open_points import open_points
 from asni.studies.investigation import row
 from asni.studies.study import Study, over_seeds, trained
-from asni.studies.tables import Column, Table, hundredths, number, rounded, signed
+from asni.studies.tables import MAC_DENSITY, MAC_DENSITY_NOTE, Column, Table, hundredths, number, rounded, signed
 
 COLUMNS = (
     Column("row", "row", is_name=True),
@@ -25,11 +26,13 @@ COLUMNS = (
     Column("seeds", "seeds", expendable=5),
     Column("paper_nonzeros", "paper's nonzeros", expendable=3),
     Column("nonzeros", "nonzeros", rounded),
+    replace(MAC_DENSITY, expendable=2),
     Column("trained_for", "epochs", str, is_name=True, expendable=1),
 )
 NOTES = (
     "accuracy: mean over seeds, each of which gives all four variants the same initial values and data order; "
     "spread: standard deviation; difference: ours minus the paper's.",
+    MAC_DENSITY_NOTE,
 )
 
 
@@ -89,7 +92,7 @@ def _lines(study: Study, source: str) -> list[dict[str, Any]]:
 def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One variant of `recipe`, `trained` with its own epochs; without a finished seed, the measured values are None.
 
-    >>> common = {"nonzeros": 8330, "seconds": 60.0, "directory": "runs"}
+    >>> common = {"nonzeros": 8330, "mac_density": 0.03, "seconds": 60.0, "directory": "runs"}
     >>> results = [{"accuracy": 96.0, **common}, {"accuracy": 97.0, **common}]
     >>> paper = load("mnist-fc")
     >>> short = line(paper, "asni-1", paper.override(epochs=10), results)
@@ -97,7 +100,7 @@ def line(recipe: Recipe, variant: str, trained: Recipe, results: Sequence[Mappin
     (96.5, -0.22, 8335, 'shortened (10 of 50)')
     """
     paper = recipe.paper
-    printed, over = paper.accuracy(variant), over_seeds(results, ("nonzeros", "seconds"))
+    printed, over = paper.accuracy(variant), over_seeds(results, ("nonzeros", "mac_density", "seconds"))
     epochs, steps = _epochs_and_steps(trained)
     own_epochs, own_steps = _epochs_and_steps(recipe)
     return {

@@ -108,6 +108,8 @@ def trained(experiment: Experiment, methods: Iterable[str]) -> bool:
 def over_seeds(results: Sequence[Mapping[str, Any]], averaged: Iterable[str]) -> dict[str, Any]:
     """Summarise several seeds: mean and standard deviation of the accuracy, and the means of the keys `averaged`.
 
+    A mean is None if one of the seeds does not know the number.
+
     >>> results = [{"accuracy": 90.0, "steps": 5, "directory": "a"}, {"accuracy": 92.0, "steps": 7, "directory": "b"}]
     >>> over = over_seeds(results, ["steps"])
     >>> over["accuracy"], over["spread"], over["steps"], over["directories"]
@@ -118,7 +120,12 @@ def over_seeds(results: Sequence[Mapping[str, Any]], averaged: Iterable[str]) ->
         "accuracy": mean(accuracies) if results else None,
         "spread": stdev(accuracies) if len(results) > 1 else None,
         "seeds": len(results),
-        **{key: mean(result[key] for result in results) if results else None for key in averaged},
+        **{key: _mean([result[key] for result in results]) for key in averaged},
         "accuracies": accuracies,
         "directories": [result["directory"] for result in results],
     }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if known and len(known) == len(values) else None

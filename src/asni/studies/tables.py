@@ -52,6 +52,10 @@ class Column:
     expendable: int = 0
 
 
+MAC_DENSITY = Column("mac_density", "MACs %", percent, expendable=1)
+MAC_DENSITY_NOTE = "MACs %: the part of the dense network's multiplications that the living weights take."
+
+
 @dataclass(frozen=True)
 class Table:
     """Unrounded rows, the columns to show, and notes that explain them."""
