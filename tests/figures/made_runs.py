@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +18,16 @@ def make_run(
     weights: Mapping[str, npt.NDArray[np.float32]],
     accuracy: Sequence[float | None] = (90.0, 95.0, 96.0),
     sparsity: Sequence[float | None] = (0.0, 0.4, 0.5),
+    mac_density: Sequence[float | None] = (),
+    **changes: Any,
 ) -> Path:
+    """A run of digits-fc with these `changes`; without `mac_density`, one from before it was recorded."""
     run.mkdir(parents=True, exist_ok=True)
-    asked = load("digits-fc").override(epochs=len(accuracy))
+    asked = load("digits-fc").override(epochs=len(accuracy), **changes)
     (run / "request.json").write_text(json.dumps({"recipe": asked.model_dump()}))
     rows = [{"epoch": e, "accuracy": a, "sparsity": s} for e, (a, s) in enumerate(zip(accuracy, sparsity, strict=True))]
+    for row, share in zip(rows, mac_density, strict=False):
+        row["mac_density"] = share
     (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     save_file(dict(weights), run / "weights.safetensors")
     save_file(dict(weights), run / "initial.safetensors")

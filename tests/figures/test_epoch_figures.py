@@ -8,6 +8,8 @@ from matplotlib.lines import Line2D
 from asni.errors import AsniError
 from asni.figures import schedule, training
 from asni.pruning.schedules import Sigmoid
+from asni.recipes import load
+from asni.recipes.prunings import prunings
 from tests.figures.made_runs import make_run, random_weights
 
 
@@ -53,6 +55,38 @@ def test_a_gamma_that_is_none_of_the_papers_is_drawn_among_them() -> None:
 def test_the_sparsity_of_the_run_lies_on_top(tmp_path: Path) -> None:
     run = make_run(tmp_path, random_weights("fc"), sparsity=(0.0, 0.25, 0.5))
     assert line(schedule(3, 0.5, run=run).axes[0].get_lines(), "this run") == ([0, 1, 2], [0, 25, 50])
+
+
+def test_the_curves_of_a_short_run_are_those_of_its_prunings_within_epochs(tmp_path: Path) -> None:
+    run = make_run(tmp_path, random_weights("fc"), sparsity=(0.1, 0.4, 0.5))
+    lines = schedule(3, 0.95, gamma=0.3, run=run).axes[0].get_lines()
+    _, curve = line(lines, "$\\gamma$ = 0.3 (this run's)")
+    recipe = load("digits-fc").override(epochs=3)
+    assert recipe.gamma == 0.3
+    assert curve == pytest.approx([100 * sparsity for sparsity in prunings(recipe, 30).sparsities])
+    _, by_epoch = line(schedule(3, 0.95, gamma=0.3).axes[0].get_lines(), "$\\gamma$ = 0.3 (this run's)")
+    assert curve[0] > 3 * by_epoch[0]
+
+
+def test_a_run_along_a_cubic_curve_has_that_curve_alone(tmp_path: Path) -> None:
+    run = make_run(tmp_path, random_weights("fc"), schedule="cubic", sparsity=(0.1, 0.4, 0.5))
+    lines = schedule(3, 0.95, run=run).axes[0].get_lines()
+    assert [str(each.get_label()) for each in lines] == ["cubic (this run's)", "this run"]
+    recipe = load("digits-fc").override(epochs=3, schedule="cubic")
+    assert line(lines, "cubic (this run's)")[1] == [100 * sparsity for sparsity in prunings(recipe, 30).sparsities]
+
+
+def test_training_shows_the_multiplications_of_runs_that_know_them_as_thin_lines(tmp_path: Path) -> None:
+    old = make_run(tmp_path / "old", random_weights("fc"))
+    new = make_run(tmp_path / "new", random_weights("fc"), mac_density=(1.0, None, 0.25))
+    above, below = training({"old": old, "new": new}).axes
+    assert (len(above.get_lines()), len(below.get_lines())) == (2, 3)
+    *thick, thin = below.get_lines()
+    np.testing.assert_equal(np.asarray(thin.get_ydata()), [100, np.nan, 25])
+    assert thin.get_linewidth() < 1 < thick[1].get_linewidth()
+    assert thin.get_color() == thick[1].get_color()
+    assert below.get_ylabel() == "pruned weights (%)\nMACs left (%, thin)"
+    assert training({"old": old}).axes[1].get_ylabel() == "pruned weights (%)"
 
 
 def test_training_shows_accuracy_and_sparsity_of_every_run(tmp_path: Path) -> None:

@@ -24,6 +24,12 @@ def test_bars_are_the_pruned_percent_of_each_layer(tmp_path: Path) -> None:
     assert np.asarray(level.get_ydata()).tolist() == pytest.approx([50, 50])
 
 
+def test_the_legend_tells_how_many_multiplications_are_left_where_the_run_knows_it(tmp_path: Path) -> None:
+    run = make_run(tmp_path, {"a.weight": np.array([[1, 0]], np.float32)}, mac_density=(1.0, 0.5, 0.125))
+    (level,) = layer_sparsity(run).axes[0].get_lines()
+    assert level.get_label() == "whole network 50.0 %, 12.5 % of its MACs left"
+
+
 def test_a_percentage_stands_on_white_in_its_bar_or_above_one_too_short_for_it(tmp_path: Path) -> None:
     weights = {"a.weight": np.ones((1, 100), np.float32), "b.weight": np.ones((1, 100), np.float32)}
     weights["a.weight"][0, :60] = weights["b.weight"][0, :8] = 0

@@ -1,5 +1,6 @@
 """The figure of sparsity by layer."""
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +19,9 @@ _OPENS, _SKIP = "//////", "xxxxxx"
 def layer_sparsity(run: str | Path) -> style.Figure:
     """Draw the sparsity of each layer as bars (Fig. 5).
 
-    In a ResNet the stages are coloured; the first convolution of each stage and the skip connections are hatched.
+    In a ResNet the stages are coloured; the first convolution of each stage and the skip connections are hatched. The
+    legend has the sparsity of the whole network, and how many of the dense network's multiplications (MACs) are left,
+    if the run recorded it.
 
     >>> from asni import figures
     >>> figures.layer_sparsity("runs/digits-fc/seed-0/asni-1")
@@ -40,7 +43,7 @@ def layer_sparsity(run: str | Path) -> style.Figure:
             edgecolor="white",
             linewidth=0,
         )
-        label = f"whole network {100 * network:.1f} %"
+        label = f"whole network {100 * network:.1f} %" + _macs_left(Path(run))
         axes.axhline(100 * network, color=style.BLACK, linewidth=0.8, linestyle=(0, (4, 2)), label=label)
         axes.set(ylabel="pruned weights (%)", xlim=(0.4, len(found) + 0.6), ylim=(0, 100))
         style.grid(axes)
@@ -48,6 +51,13 @@ def layer_sparsity(run: str | Path) -> style.Figure:
         _name_stages(axes, placed)
         _explain_hatches(figure, axes, placed)
     return figure
+
+
+def _macs_left(run: Path) -> str:
+    """The MAC density after the last epoch, if it is known."""
+    columns = reading.metrics(run)
+    share = columns["mac_density"][-1] if "mac_density" in columns else math.nan
+    return "" if math.isnan(share) else f", {100 * share:.3g} % of its MACs left"
 
 
 def stage_colours(placed: Sequence[Place]) -> list[str]:
