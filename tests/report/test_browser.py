@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from asni.recipes import load
+from asni.recipes.prunings import prunings
 from tests.report.browsing import card, coloured, drawn, find, texts, unfold, written
 from tests.report.made_runs import WEIGHT, make_run, recipe
 
@@ -102,6 +103,31 @@ def test_the_schedule_of_a_shortened_row_leaves_the_same_nonzeros(chromium: Any,
     make_run(tmp_path / "runs" / "short", asked=load("mnist-fc").override(epochs=10), result=sizes)
     drawn(chromium, written(tmp_path / "runs"))
     assert find(chromium, "#recipe-0-outcome").text.startswith("8,335 nonzeros")
+
+
+def test_a_short_training_is_drawn_as_it_is_pruned_within_its_epochs(chromium: Any, tmp_path: Path) -> None:
+    asked = load("digits-fc").override(epochs=6, least=0.01)
+    sizes = {"nonzeros": 2_920, "sparsity": 0.95, "total_sparsity": 47_690 / 50_610}
+    make_run(tmp_path / "runs" / "short", asked=asked, result=sizes)
+    drawn(chromium, written(tmp_path / "runs"))
+    # A hair beside the recipe's own gamma, so that the page calculates the curve itself.
+    calculate = """
+        const own = JSON.parse(document.getElementById("data").textContent).groups[0].schedule;
+        return scheduled({ ...own, gamma: own.gamma * (1 + 1e-9) }, own);
+    """
+    expected = [100 * sparsity for sparsity in prunings(asked, 30, 50_200).sparsities]
+    assert chromium.execute_script(calculate) == pytest.approx(expected, abs=0.1)
+
+
+def test_the_density_of_multiplications_is_a_column_where_a_run_knows_it(chromium: Any, tmp_path: Path) -> None:
+    for seed in (0, 1):
+        make_run(tmp_path / "runs" / f"{seed}", seed=seed, result={"mac_density": 0.25} if seed else {})
+    drawn(chromium, written(tmp_path / "runs"))
+    unfold(chromium)
+    headings = texts(chromium, "#recipe-0 [data-key=runs] th")
+    place = headings.index("MAC density") + 1
+    assert texts(chromium, f"#recipe-0 [data-key=runs] tbody td:nth-child({place})") == ["\u2013", "25.00 %"]
+    assert "MAC density" in texts(chromium, "#recipe-0 [data-key='means over seeds'] th")
 
 
 def test_the_table_sorts_by_click_and_by_key_with_nan_at_the_end(opened: Any) -> None:

@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 
 from asni.errors import AsniError
 from asni.recipes import load
+from asni.recipes.prunings import prunings
 from asni.report import building, collect, page
 from asni.report.building import MOST_BYTES
 from asni.report.collecting import Collection
@@ -161,7 +162,34 @@ def test_the_schedule_has_the_sizes_of_the_network_and_the_alpha_of_the_plan(tmp
     schedule = data_of(page(collect(tmp_path)))["groups"][0]["schedule"]
     assert (schedule["parameters"], schedule["prunable"]) == (266_610, 266_200)
     assert (schedule["alpha"], schedule["beta"], schedule["gamma"]) == (pytest.approx(98), 0.5, 5)
-    assert (schedule["least"], schedule["final"]) == (0.001, pytest.approx(100 * (1 - 7_925 / 266_200)))
+    assert (schedule["least"], schedule["planned"][-1]) == (0.001, pytest.approx(100 * (1 - 7_925 / 266_200)))
+
+
+@pytest.mark.parametrize("changes", [{}, {"prune_every": 7}, {"least": 0.01}, {"macs": 0.5}])
+def test_the_schedule_is_the_one_that_the_training_follows(tmp_path: Path, changes: dict[str, Any]) -> None:
+    asked = recipe().override(**changes)
+    sizes = {"nonzeros": 18_825, "sparsity": 31_375 / 50_200, "total_sparsity": 31_375 / 50_610}
+    make_run(tmp_path / "run", asked=asked, result=sizes)
+    schedule = data_of(page(collect(tmp_path)))["groups"][0]["schedule"]
+    planned = prunings(asked, 30, 50_200)
+    assert (schedule["steps_per_epoch"], schedule["every"], schedule["alpha"]) == (30, planned.every, planned.alpha)
+    assert schedule["planned"] == pytest.approx([100 * sparsity for sparsity in planned.sparsities], rel=1e-5)
+    assert schedule["planned"][-1] == 100 * planned.sparsities[-1]
+
+
+def test_a_schedule_without_sliders_is_told_in_words_alone(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", asked=recipe().override(schedule="cubic", macs=0.3))
+    (group,) = data_of(page(collect(tmp_path)))["groups"]
+    assert group["schedule"] is None
+    assert group["facts"]["schedule"] == "cubic, sparsity 0.625"
+    assert group["facts"]["pruning"] == "score magnitude, macs 0.3"
+
+
+def test_multiplications_stand_beside_the_sparsity_and_are_unknown_for_earlier_runs(tmp_path: Path) -> None:
+    make_run(tmp_path / "new", result={"mac_density": 0.4})
+    make_run(tmp_path / "old", seed=1)
+    (group,) = data_of(page(collect(tmp_path)))["groups"]
+    assert [run["mac_density"] for run in group["runs"]] == [0.4, None]
 
 
 def test_histograms_count_every_weight(tmp_path: Path) -> None:

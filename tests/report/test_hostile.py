@@ -54,6 +54,7 @@ def change(path: Path, edit: Callable[[Any], None]) -> None:
         {"sparsity": -0.1},
         {"sparsity": 1.5},
         {"total_sparsity": 1e308},
+        {"mac_density": 1.1},
         {"nonzeros": 1e308},
         {"nonzeros": -1},
         {"accuracy": 1e300},

@@ -67,6 +67,14 @@ def test_a_sparse_network_is_compared_with_the_dense_one_and_trains_again(tmp_pa
     assert shown["points against dense"] == ("\N{MINUS SIGN}0.30", "97.50 % instead of 97.80 %")
 
 
+def test_the_multiplications_that_are_left_are_told_if_every_seed_knows_them(tmp_path: Path) -> None:
+    for seed, share in enumerate((0.02, 0.04)):
+        run(tmp_path, "asni-1", seed=seed, result={"mac_density": share})
+    assert tiles(tmp_path)["weights left"][1] == "of 266,610, 3.1 %; 3.0 % of the multiplications"
+    run(tmp_path, "asni-1", seed=2)
+    assert tiles(tmp_path)["weights left"][1] == "of 266,610, 3.1 %"
+
+
 def test_a_training_that_falls_short_says_where_it_ends(tmp_path: Path) -> None:
     run(tmp_path, "asni-1", 97.5)
     run(tmp_path, "asni-2", 60.0)

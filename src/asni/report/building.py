@@ -12,21 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from asni.errors import AsniError
+from asni.errors import AsniError, UsageError
 from asni.figures.style import GREY, Look, looks
 from asni.methods import VARIANTS, title
+from asni.pruning.schedules import Sigmoid
 from asni.recipes import Recipe
+from asni.recipes.prunings import prunings
 from asni.recipes.recipe import is_path
-from asni.report.collecting import RESULTS, Collection, ShownRun
+from asni.recipes.sections import BUDGETS
+from asni.report.collecting import MAC_DENSITY, RESULTS, Collection, ShownRun
 from asni.report.commands import command
 from asni.report.marks import marks
 from asni.report.notices import grouped
 from asni.report.story import story
 from asni.report.weights import distribution, layers
+from asni.runs import reading
 
 MOST_BYTES = 5_000_000
 _BINS = (80, 40, 20)  # of a histogram: as fine as the page's size allows
 _MOST_EPOCHS = 10_000  # of a schedule, which is solved for alpha
+_MOST_PRUNINGS = 100_000  # which a slider computes again at each move
 _MOST_DETAILS = 1000
 _STYLES = ("report.css", "story.css", "curves.css")
 _SCRIPTS = (
@@ -52,7 +57,8 @@ _SCRIPTS = (
     "page.js",
 )
 _INITIAL = "initial"
-_CURVE = {"alpha", "sparsity", "beta"}  # of the schedule; gamma may follow from the epochs
+_CURVE = {"alpha", "sparsity", "beta", "every"}  # of the schedule; gamma may follow from the epochs
+_CHOICE = {"score", "floor", "include", "exclude", *BUDGETS}  # of weights
 _CURVES = ("epoch", "accuracy", "sparsity")
 
 
@@ -182,8 +188,8 @@ def _group(runs: list[ShownRun], stages: Mapping[str, Any], bins: int) -> dict[s
             "epochs": training.epochs,
             "batch size": training.batch_size,
             "optimiser": f"{training.optimizer}, learning rate {training.lr:g} ({training.lr_policy})",
-            "pruning": _in_words(recipe.pruning.model_dump(include={"score", "floor", "include", "exclude"})),
-            "schedule": _in_words({**recipe.pruning.model_dump(include=_CURVE), "gamma": f"{recipe.gamma:g}"}),
+            "pruning": _in_words(recipe.pruning.model_dump(include=_CHOICE)),
+            "schedule": _curve_in_words(recipe),
             "changed": _in_words(recipe.overrides.model_dump()),
         },
         "paper_nonzeros": recipe.paper.nonzeros,
@@ -207,20 +213,31 @@ def _in_words(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
 
 
-def _schedule(recipe: Recipe, runs: Iterable[ShownRun]) -> dict[str, Any] | None:
-    """The data for the schedule chart; None if the schedule cannot be drawn."""
+def _curve_in_words(recipe: Recipe) -> str:
+    if recipe.pruning.schedule == "cubic":
+        return f"cubic, {_in_words(recipe.pruning.model_dump(include={'alpha', 'sparsity', 'every'}))}"
+    return _in_words({**recipe.pruning.model_dump(include=_CURVE), "gamma": f"{recipe.gamma:g}"})
+
+
+def _schedule(recipe: Recipe, runs: Sequence[ShownRun]) -> dict[str, Any] | None:
+    """The data for the schedule chart, whose sliders are those of a sigmoid; None if it cannot be drawn."""
     epochs, sizes = recipe.training.epochs, _sizes(runs)
-    if max(epochs, recipe.pruning.epochs or 0) > _MOST_EPOCHS:
+    steps = reading.steps_per_epoch(recipe, runs[0].own_data)
+    if steps is None or max(epochs, recipe.pruning.epochs or 0) > _MOST_EPOCHS:
         return None
     try:
-        schedule, alpha = recipe.schedule(sizes.get("prunable")), recipe.alpha(sizes.get("prunable"))
-    except ArithmeticError:
+        planned = prunings(recipe, steps, sizes.get("prunable"))
+    except (ArithmeticError, UsageError):
         # A curve that rises only after the last epoch does not reach the sparsity at any height.
         return None
-    if not math.isfinite(alpha):
+    sigmoid, alpha = planned.schedule, planned.alpha
+    if not isinstance(sigmoid, Sigmoid) or alpha is None or not math.isfinite(alpha) or planned.count > _MOST_PRUNINGS:
         return None
-    curve = {"alpha": alpha, "beta": recipe.pruning.beta, "gamma": recipe.gamma, "least": recipe.pruning.least}
-    return {"epochs": epochs, **curve, "final": 100 * schedule.final, **sizes}
+    curve = {"alpha": alpha, "beta": sigmoid.beta, "gamma": recipe.gamma, "least": sigmoid.least}
+    *before, final = [100 * sparsity for sparsity in planned.sparsities]
+    times = {"epochs": epochs, "steps_per_epoch": steps, "every": planned.every}
+    # Exact at the end, where it says how many weights are left.
+    return {**times, **curve, "planned": [*map(_curve_point, before), final], **sizes}
 
 
 def _style(look: Look) -> dict[str, Any]:
@@ -249,6 +266,8 @@ def _run(run: ShownRun, bins: int) -> dict[str, Any]:
         "epochs_done": run.epochs_done,
         "marks": marks(run),
         **{key: _shown(run.result[key]) for key in RESULTS},
+        # Earlier runs lack it, which is no NaN of a training.
+        MAC_DENSITY: _curve_point(run.result[MAC_DENSITY]),
         "paper": run.recipe.paper.accuracy(run.stage) if run.stage in VARIANTS else None,
         "curves": _curves(run),
         "layers": layers(run.layers, bins),

@@ -36,14 +36,15 @@ _MOST_SEED = 2**64 - 1
 Found = list[tuple[Cause, str]]
 Stamps = tuple[tuple[int, int] | None, ...]
 RESULTS = ("accuracy", "nonzeros", "sparsity", "total_sparsity", "seconds")
+MAC_DENSITY = reading.MAC_DENSITY
 
 
 @dataclass(frozen=True)
 class ShownRun:
     """One training: its request, its progress and its results.
 
-    `network` is a histogram of its surviving weights, `initial` one of the weights before any training. Of ASNI-II,
-    `start_numbers` is how many numbers its weights started from, if that is known.
+    A result that is not known is NaN. `network` is a histogram of its surviving weights, `initial` one of the weights
+    before any training. Of ASNI-II, `start_numbers` is how many numbers its weights started from, if that is known.
     """
 
     directory: Path
@@ -165,7 +166,7 @@ def _read(directory: Path, path: str, found: Found) -> ShownRun:
         _asked(directory, request, "precision", str),
         _asked(directory, {"settings": {}, **request}, "settings", dict),
         finished,
-        {key: result[key] for key in RESULTS},
+        {key: math.nan if result[key] is None else result[key] for key in (*RESULTS, MAC_DENSITY)},
         metrics,
         environment,
         counted,
@@ -245,7 +246,7 @@ def _missing(metrics: Mapping[str, npt.NDArray[np.float64]], result: Mapping[str
 
 
 def _last(metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
-    last = {key: float(metrics[key][-1]) if key in metrics else math.nan for key in RESULTS}
+    last = {key: float(metrics[key][-1]) if key in metrics else math.nan for key in (*RESULTS, MAC_DENSITY)}
     return {**last, "seconds": float(metrics["seconds"].sum()) if "seconds" in metrics else math.nan}
 
 

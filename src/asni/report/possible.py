@@ -13,6 +13,7 @@ _RANGES = {
     "nonzeros": (0, 2**53),
     "sparsity": (0, 1),
     "total_sparsity": (0, 1),
+    "mac_density": (0, 1),
     "seconds": (0, 10**10),
 }
 

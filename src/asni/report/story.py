@@ -7,7 +7,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from asni.methods import title
-from asni.report.collecting import ShownRun
+from asni.report.collecting import MAC_DENSITY, ShownRun
 from asni.report.differences import Difference, difference
 from asni.report.marks import AT_CHANCE, DIVERGED, is_shortened, marks, own_epochs
 from asni.report.packed import packed_size
@@ -44,6 +44,11 @@ class _Row:
     @property
     def nonzeros(self) -> float:
         return mean(run.result["nonzeros"] for run in self.runs)
+
+    @property
+    def mac_density(self) -> float:
+        """The part of the dense network's multiplications that is left; NaN if a run does not know it."""
+        return mean(run.result[MAC_DENSITY] for run in self.runs)
 
     @property
     def parameters(self) -> float:
@@ -233,6 +238,8 @@ def _weights_tile(row: _Row) -> dict[str, str] | None:
     if not math.isfinite(row.parameters):
         return None
     part = f"of {row.parameters:,.0f}, {100 * row.nonzeros / row.parameters:.1f} %"
+    if not math.isnan(row.mac_density):
+        part += f"; {100 * row.mac_density:.1f} % of the multiplications"
     return {"label": "weights left", "value": f"{row.nonzeros:,.0f}", "note": part}
 
 

@@ -4,17 +4,26 @@ function sigmoid(x) {
   return x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x));
 }
 
-/** Percent pruned after each epoch. The last pruning is after the second-to-last epoch; the last one only trains. */
+/**
+ * Percent pruned after each epoch. `every` so many steps, a pruning follows the curve: the last one but one to its end,
+ * and after that the network only trains.
+ */
 function scheduled(now, own) {
+  // What the training follows; solved again from its alpha, a share could pass `least` by rounding.
+  if (["alpha", "beta", "gamma"].every((key) => now[key] === own[key])) return own.planned;
   const { alpha, beta, gamma } = now;
-  const last = Math.max(own.epochs - 2, 0);
-  const curve = Array.from({ length: last + 1 }, (_, epoch) =>
-    Math.min(100, alpha * sigmoid((epoch - beta * own.epochs) / gamma)),
+  const { epochs, every, steps_per_epoch: steps } = own;
+  const prunings = Math.floor((epochs * steps) / every);
+  const last = Math.max(prunings - 2, 0);
+  const width = (gamma * prunings) / epochs;
+  const curve = Array.from({ length: last + 1 }, (_, pruning) =>
+    Math.min(100, alpha * sigmoid((pruning - beta * prunings) / width)),
   );
   const pruned = own.least ? withoutSmallShares(curve, own) : curve;
-  // The recipe's own end is exact: its alpha may have been solved without rounding to whole weights.
-  if (["alpha", "beta", "gamma"].every((key) => now[key] === own[key])) pruned[last] = own.final;
-  return Array.from({ length: own.epochs }, (_, epoch) => pruned[Math.min(epoch, last)]);
+  return Array.from({ length: epochs }, (_, epoch) => {
+    const done = Math.floor(((epoch + 1) * steps) / every);
+    return done ? pruned[Math.min(done - 1, last)] : 0;
+  });
 }
 
 /** The rule of the authors' program: a pruning of at most `least` of the living weights is left out. */

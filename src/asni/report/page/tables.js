@@ -18,6 +18,7 @@ function columnsOf(group) {
     { heading: "seed", value: (run) => run.seed, format: String },
     { heading: "sparsity", value: (run) => run.sparsity, format: fraction },
     { heading: "total sparsity", value: (run) => run.total_sparsity, format: fraction },
+    ...macColumn(group),
     { heading: "seconds", value: (run) => run.seconds, format: (value) => value.toFixed(1) },
   ];
   if (group.runs.some((run) => run.paper !== null)) {
@@ -25,6 +26,12 @@ function columnsOf(group) {
     columns.push({ heading: "difference", value: difference, format: signed });
   }
   return columns;
+}
+
+/** The part of the dense network's multiplications that is left, if a run knows it. */
+function macColumn({ runs }) {
+  const isKnown = runs.some((run) => run.mac_density !== null);
+  return isKnown ? [{ heading: "MAC density", value: (run) => run.mac_density, format: fraction }] : [];
 }
 
 /** The name of a run, or of the runs of a row, with what must be known about them. */
@@ -132,6 +139,7 @@ function overSeeds({ runs: all }) {
       accuracy: mean(accuracies),
       spread: spread(accuracies),
       nonzeros: mean(runs.map((run) => run.nonzeros)),
+      mac_density: meanIfKnown(runs.map((run) => run.mac_density)),
     };
     const counts = { seeds: runs.length, started: started.get(methodKey(runs[0])) };
     return { stage, precision, finished, paper, runs, again, ...counts, ...means };
@@ -142,11 +150,13 @@ function overSeeds({ runs: all }) {
 function seedsTable(group) {
   const rows = overSeeds(group);
   if (!rows.some((row) => row.seeds > 1)) return null;
-  const [variant, accuracy, nonzeros, , , , , ...paper] = columnsOf(group);
+  const [variant, accuracy, nonzeros, ...others] = columnsOf(group);
+  const paper = others.filter(({ heading }) => ["paper", "difference"].includes(heading));
   const columns = [
     variant,
     accuracy,
     nonzeros,
+    ...macColumn(group),
     { heading: "spread", value: (row) => row.spread, format: (value) => `± ${value.toFixed(2)}` },
     { heading: "seeds", value: (row) => row.seeds, format: String },
     ...paper,
@@ -163,6 +173,11 @@ function seedsTable(group) {
 function againNotes(again) {
   const paths = again.map(({ path }) => path).join(", ");
   return paths ? [element("p", { class: "quiet" }, `Not in the mean, because the seed is repeated: ${paths}.`)] : [];
+}
+
+/** Null if a value is unknown. */
+function meanIfKnown(values) {
+  return values.includes(null) ? null : mean(values);
 }
 
 /** NaN if any value is NaN. */
