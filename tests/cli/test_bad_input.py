@@ -150,7 +150,8 @@ def test_options_that_contradict_each_other(command: Command, tmp_path: Path, ar
 
 def test_a_plan_of_the_longest_training_is_a_table_of_a_hundred_rows(command: Command) -> None:
     lines = command("plan", "digits-fc", "--epochs", "100000").out.splitlines()
-    table = lines[lines.index("after epoch  sparsity  nonzeros") + 1 : -3]
+    end = next(number for number, line in enumerate(lines) if line.startswith("ends with"))
+    table = lines[lines.index("after epoch  sparsity  nonzeros") + 1 : end]
     rows = [line.split() for line in table]
     assert [row[0] for row in rows] == ["1", *(f"{epoch:,}" for epoch in range(1000, 100_001, 1000))]
     assert rows[-1][-1] == "2,920"
