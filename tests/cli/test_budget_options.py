@@ -107,3 +107,27 @@ def test_only_the_papers_method_is_called_asni_i(command: Command) -> None:
     assert [name for name, (title, _) in titles.items() if title == "ASNI-I"] == ["asni-1"]
     for name in ("asni-1-fine", "asni-1-lamp", "asni-1-macs"):
         assert titles[name] == (name, "not in the paper")
+
+
+def test_a_budget_of_time_is_told_beside_what_the_network_takes(
+    command: Command, recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    train = ("train", recipe, "--device", "cpu", "--out", str(tmp_path / "runs"))
+    answer = command(*train, "--speedup", "1.5", "--latency-batch", "64")
+    assert answer.status == 0, answer.err
+    within = result(tmp_path, "asni-1-macs")
+    assert within["asked_ms"] == pytest.approx(within["dense_ms"] / 1.5)
+    assert within["predicted_ms"] <= within["asked_ms"]
+    assert within["got_ms"] > 0
+    assert f"(batch 64, 1 thread): asked for {within['asked_ms']:.3g} ms" in answer.out
+
+
+def test_a_time_that_no_masks_reach_is_refused_before_training(
+    command: Command, recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    answer = command("train", recipe, "--device", "cpu", "--out", str(tmp_path / "runs"), "--latency", "0.01us")
+    assert answer.status == 2
+    assert "cannot keep to 1e-05 ms" in answer.err
+    assert "epoch 1/" not in answer.err

@@ -234,7 +234,9 @@ def test_a_packed_run_knows_where_it_came_from(runs: tuple[Path, Trainer], tmp_p
     assert {**inspection.metrics, "rounds": ["asni-1"]} == {
         key: value for key, value in result.items() if key not in ("files", "checksum")
     }
-    assert inspection.schedule == {"sparsity": 0.95, "beta": 0.5, "least": 0.0, "score": "magnitude"}
+    assert inspection.schedule == {
+        "sparsity": 0.95, "schedule": "sigmoid", "beta": 0.5, "least": 0.0, "score": "magnitude"
+    }  # fmt: skip
     assert inspection.nonzeros == np.round(0.05 * 50200)
     assert isinstance(recipe_of(tmp_path / "net.asni"), Recipe)
 

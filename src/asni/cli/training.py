@@ -110,7 +110,8 @@ def train(
 def _in_time(result: Mapping[str, Any], pruning: Pruning) -> str:
     """How the finished network compares with the time that was asked for."""
     asked, predicted, got, dense = (f"{result[f'{key}_ms']:.3g} ms" for key in ("asked", "predicted", "got", "dense"))
-    setting = f"batch {pruning.latency_batch}, {pruning.latency_threads} thread{'s' * (pruning.latency_threads > 1)}"
+    threads = pruning.threads_per_pass
+    setting = f"batch {pruning.images_per_pass}, {threads} thread{'s' * (threads > 1)}"
     return f"one pass in the engine ({setting}): asked for {asked}, predicted {predicted}, got {got}; dense {dense}"
 
 

@@ -145,17 +145,13 @@ def _filled(counts: "Counts", most: "Counts", keep: int, order: "Counts") -> "Co
 
 def _exchanged(ranks: Ranks, cheap: "Counts", dear: "Counts", limit: float) -> "Counts":
     """As near to the dear choice as the limit allows, one weight for another."""
-    counts, changed = cheap.copy(), True
-    # An exchange that saves makes room for others.
-    while changed:
-        changed = False
-        for taken in np.flatnonzero(dear > counts).tolist():
-            for given in np.flatnonzero(dear < counts).tolist():
-                most = int(min(dear[taken] - counts[taken], counts[given] - dear[given]))
-                number = _most_exchanged(ranks, counts, limit, taken, given, most)
-                counts[taken] += number
-                counts[given] -= number
-                changed |= number > 0
+    counts = cheap.copy()
+    for taken in np.flatnonzero(dear > cheap).tolist():
+        for given in np.flatnonzero(dear < cheap).tolist():
+            most = int(min(dear[taken] - counts[taken], counts[given] - dear[given]))
+            number = _most_exchanged(ranks, counts, limit, taken, given, most)
+            counts[taken] += number
+            counts[given] -= number
     return counts
 
 

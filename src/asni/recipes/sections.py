@@ -173,8 +173,8 @@ class Pruning(BaseModel):
     macs: Fraction | None = Field(default=None, description=MACS)
     latency: Milliseconds | None = Field(default=None, description=LATENCY)
     speedup: SpeedUp | None = Field(default=None, description=SPEEDUP)
-    latency_batch: Parallel = Field(default=1, description=LATENCY_BATCH)
-    latency_threads: Parallel = Field(default=1, description=LATENCY_THREADS)
+    latency_batch: Parallel | None = Field(default=None, description=f"{LATENCY_BATCH}; default: 1")
+    latency_threads: Parallel | None = Field(default=None, description=f"{LATENCY_THREADS}; default: 1")
     include: list[Line] | None = Field(default=None, description="patterns of the layers to prune; default: all")
     exclude: list[Line] | None = Field(default=None, description="patterns of the layers not to prune")
 
@@ -189,6 +189,14 @@ class Pruning(BaseModel):
     @property
     def has_budget(self) -> bool:
         return any(getattr(self, key) is not None for key in BUDGETS)
+
+    @property
+    def images_per_pass(self) -> int:
+        return self.latency_batch or 1
+
+    @property
+    def threads_per_pass(self) -> int:
+        return self.latency_threads or 1
 
     @property
     def layers(self) -> "Layers":

@@ -1,5 +1,6 @@
 """A recipe's budget: what a pruner keeps to, and how the finished network compares with it."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol, Unpack
 
@@ -56,11 +57,11 @@ class Limits:
             # Measured once, so that all processes prune alike.
             if self.fabric.is_global_zero:
                 budget = self.stopwatch.latency_budget(
-                    model,
+                    _on_the_cpu(model),
                     self._images,
                     milliseconds=pruning.latency,
                     speedup=pruning.speedup,
-                    threads=pruning.latency_threads,
+                    threads=pruning.threads_per_pass,
                     **pruning.layers,
                 )
         return {"budget": self.fabric.broadcast(budget)}
@@ -72,7 +73,7 @@ class Limits:
         if not self._is_time or self.stopwatch is None:
             return {}
         budget = pruner.goal.budget
-        got = self.stopwatch.timed(model, self._images, threads=self.pruning.latency_threads)
+        got = self.stopwatch.timed(_on_the_cpu(model), self._images, threads=self.pruning.threads_per_pass)
         return {"asked_ms": budget.limit, "predicted_ms": pruner.cost, "got_ms": got, "dense_ms": budget.whole}
 
     @property
@@ -81,4 +82,9 @@ class Limits:
 
     @property
     def _images(self) -> torch.Tensor:
-        return torch.zeros(self.pruning.latency_batch, *self.shape)
+        return torch.zeros(self.pruning.images_per_pass, *self.shape)
+
+
+def _on_the_cpu(model: nn.Module) -> nn.Module:
+    """The model, or a copy of it: the engine runs on CPUs."""
+    return model if all(weight.is_cpu for weight in model.parameters()) else deepcopy(model).cpu()
