@@ -189,6 +189,46 @@ def test_many_weights_are_ranked_as_without_a_budget(score: Score, dtype: torch.
         assert keep == 2500 or low - 2 <= cost(fewer, [3, 1, 7]) <= low
 
 
+@pytest.mark.parametrize(
+    ("score", "dear", "middle"), [(magnitude, [10.0, 3.0], [10.0, 2.0]), (lamp, [10.0, 9.99], [10.0, 6.08])]
+)
+def test_a_gain_is_a_square_or_a_logarithm_not_the_score_itself(
+    score: Score, dear: list[float], middle: list[float]
+) -> None:
+    """For each multiplication, the second weight of the dear layer gains more, though its score is less than twice."""
+    layers = {name: torch.tensor(own) for name, own in (("dear", dear), ("middle", middle), ("free", [10.0, 0.2, 0.1]))}
+    masks = keep_within(layers, score, Goal(5, priced(layers, [2, 1, 0], 5)), full_masks(layers))
+    assert count_each(masks) == {"dear": 2, "middle": 1, "free": 2}
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_of_thousands_of_choices_the_one_for_a_limit_is_the_best_of_its_cost(score: Score) -> None:
+    torch.manual_seed(0)
+    layers = {name: scale * torch.randn(60).double() for name, scale in (("a", 1.0), ("b", 0.5), ("c", 2.0))}
+    kept_energy = [layer.abs().sort(descending=True).values.square().cumsum(0) for layer in layers.values()]
+    first, second = torch.meshgrid(torch.arange(1, 61), torch.arange(1, 61), indexing="ij")
+    third = 90 - first - second
+    possible = (third >= 1) & (third <= 60)
+    counts = [each[possible] for each in (first, second, third)]
+    energies = torch.stack([own[each - 1] for own, each in zip(kept_energy, counts, strict=True)])
+    worth = energies.sum(0) if score is magnitude else energies.log().sum(0)
+    costs = 3 * counts[0] + counts[1] + 7 * counts[2]
+    for limit in (180, 220, 260, 300):
+        masks = keep_within(layers, score, Goal(90, priced(layers, [3, 1, 7], limit), floor=1), full_masks(layers))
+        found = cost(masks, [3, 1, 7])
+        own = [each[int(mask.sum()) - 1] for each, mask in zip(kept_energy, masks.values(), strict=True)]
+        value = sum(own) if score is magnitude else sum(each.log() for each in own)
+        assert limit - 7 < found <= limit
+        assert float(value) == pytest.approx(float(worth[costs <= found].max()))
+
+
+def test_a_weight_that_does_not_live_does_not_come_back() -> None:
+    layers = {"dear": torch.tensor([3.0, 2.0, 1.0]), "cheap": torch.tensor([0.1, 0.2, 0.3])}
+    within = {"dear": torch.tensor([False, True, True]), "cheap": torch.tensor([True, True, False])}
+    masks = keep_within(layers, magnitude, Goal(2, priced(layers, [5, 1], 6)), within)
+    assert kept_values(layers, masks) == [[2.0], [pytest.approx(0.2)]]
+
+
 def test_ties_go_to_the_cheaper_layer_and_then_to_the_lower_index() -> None:
     layers = {"dear": torch.ones(4), "cheap": torch.ones(4)}
     found = {
@@ -227,7 +267,9 @@ def test_a_budget_in_milliseconds_stays_within_reach_though_more_weights_take_no
     for score in SCORES:
         within = full_masks(layers)
         for keep in (30, 20, 13, 10):
-            within = keep_within(layers, score, Goal(keep, end.budget.on_the_way((40 - keep) / 40, 0.75)), within, end=end)
+            within = keep_within(
+                layers, score, Goal(keep, end.budget.on_the_way((40 - keep) / 40, 0.75)), within, end=end
+            )
             assert count(within) == keep
         assert 1.0 + sum(map(table.of, count_each(within).values())) <= 7.5
 
@@ -389,14 +431,18 @@ def test_weights_that_cannot_be_ranked_are_refused_by_their_layer(score: Score, 
     layers = {"good": torch.ones(4), "broken": torch.tensor([1.0, bad, 2.0])}
     with pytest.raises(AsniError, match=r"of 3 values of layer 'broken' are NaN or infinite"):
         keep_within(layers, score, Goal(3, priced(layers, [3, 1], 4)), full_masks(layers))
+    # Too dear to be kept, so that no threshold would look at it.
+    layers = {"broken": torch.full((9,), bad), "good": torch.ones(4)}
+    with pytest.raises(AsniError, match=r"9 of 9 values of layer 'broken'"):
+        keep_within(layers, score, Goal(3, priced(layers, [3, 1], 4)), full_masks(layers))
 
 
 def test_more_weights_than_live_cannot_be_kept() -> None:
     layers = {"a": torch.ones(4), "b": torch.ones(4)}
-    with pytest.raises(AsniError, match="cannot keep 5 of 4"):
-        keep_within(
-            layers, magnitude, Goal(5, priced(layers, [1, 1], 9)), {**full_masks(layers), "b": torch.zeros(4) != 0}
-        )
+    within = {**full_masks(layers), "b": torch.zeros(4, dtype=torch.bool)}
+    for limit in (1, 9):
+        with pytest.raises(AsniError, match="cannot keep 5 of 4"):
+            keep_within(layers, magnitude, Goal(5, priced(layers, [1, 1], limit)), within)
 
 
 def test_a_checkpoint_of_another_budget_is_refused() -> None:

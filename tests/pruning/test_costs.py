@@ -91,6 +91,8 @@ def test_costs_may_be_given_instead_of_an_example_or_beside_it() -> None:
     assert (found.limit, found.whole) == (6, 24)
     beside = budget(model, 0.25, (5, 4), given={"1.weight": 2.5})
     assert price_of_each(beside) == {"0.weight": [5], "1.weight": [2.5]}
+    left_out = budget(model, 0.25, given={"0.weight": 3, "1.weight": 2}, exclude="1")
+    assert (left_out.costs.fixed, left_out.whole) == (16, 40)
     with pytest.raises(UsageError, match=r"costs says nothing of '1\.weight'.*example="):
         budget(model, 0.25, given={"0.weight": 3})
 

@@ -159,3 +159,10 @@ def test_costs_that_rise_faster_and_faster_are_spread_over_layers() -> None:
     ten, none = np.array([10, 10]), np.array([0, 0])
     assert by_price([convex, convex], 10, ten, none).tolist() == [5, 5]
     assert by_price([convex, convex], 10, ten, none, dearest=True).tolist() == [10, 0]
+
+
+def test_costs_that_rise_slower_and_slower_are_priced_as_a_whole() -> None:
+    concave, line = Table((0, 5, 10), (0.0, 9.0, 10.0)), Table.linear(10, 0.5)
+    ten, none = np.array([10, 10]), np.array([0, 0])
+    assert by_price([concave, line], 10, ten, none).tolist() == [0, 10]
+    assert by_price([line, line], 4, np.array([1, 10]), none).tolist() == [1, 3]
