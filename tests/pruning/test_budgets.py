@@ -498,3 +498,17 @@ def test_macs_of_an_example_are_those_of_the_network() -> None:
     model = Net()
     budget = macs_budget(model, prunable(model), 0.5, EXAMPLE)
     assert (budget.whole, model.multiplications()) == (DENSE, DENSE)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"example": (1, 3)}, "pass macs= too"),
+        ({"costs": {"0.weight": 1.0}}, "pass macs= too"),
+        ({"macs": 0.5, "example": (1, 3), "budget": Budget(Costs({}), 1.0, 1.0)}, "choose one"),
+    ],
+)
+def test_what_would_limit_nothing_or_twice_is_refused(given: dict[str, Any], message: str) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    with pytest.raises(UsageError, match=message):
+        ASNI(model, SGD(model.parameters(), 0.1), sparsity=0.5, total_steps=10, **given)

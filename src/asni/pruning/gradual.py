@@ -102,7 +102,11 @@ class GradualMagnitude(Hold):
         self.score = score_function(score)
         weights = trained_by(unwrapped(optimizer), prunable(model, **layers))
         target = weights_to_keep(weights, self.final, floor)
+        if macs is None and not example is costs is None:
+            raise UsageError("example= and costs= say what macs= limits: pass macs= too, or leave them out.")
         if macs is not None:
+            if budget is not None:
+                raise UsageError("macs= and budget= both limit the cost: choose one.")
             budget = macs_budget(model, weights, macs, example, costs)
         self.goal = None if budget is None else Goal(target, budget.for_weights(weights), floor)
         if self.goal is not None:
