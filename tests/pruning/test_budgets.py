@@ -503,7 +503,6 @@ def test_macs_of_an_example_are_those_of_the_network() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"example": (1, 3)}, "pass macs= too"),
         ({"costs": {"0.weight": 1.0}}, "pass macs= too"),
         ({"macs": 0.5, "example": (1, 3), "budget": Budget(Costs({}), 1.0, 1.0)}, "choose one"),
     ],

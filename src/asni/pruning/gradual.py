@@ -102,8 +102,8 @@ class GradualMagnitude(Hold):
         self.score = score_function(score)
         weights = trained_by(unwrapped(optimizer), prunable(model, **layers))
         target = weights_to_keep(weights, self.final, floor)
-        if macs is None and not example is costs is None:
-            raise UsageError("example= and costs= say what macs= limits: pass macs= too, or leave them out.")
+        if macs is None and costs is not None:
+            raise UsageError("costs= says what macs= limits: pass macs= too, or leave it out.")
         if macs is not None:
             if budget is not None:
                 raise UsageError("macs= and budget= both limit the cost: choose one.")
