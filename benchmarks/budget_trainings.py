@@ -1,9 +1,9 @@
 """What budgets and small prunings do to accuracy: `python -m benchmarks.budget_trainings [QUESTION ...] [--runs DIR]`.
 
 Questions: `macs`, accuracy over multiplications at fixed nonzeros; `prunings`, accuracy over the number of prunings and
-of epochs; `emptied`, short trainings whose last linear layers one global threshold empties. Each row of
-`results/budgets/QUESTION.json` is written when it is trained, and not trained again. Start it in the root of the
-repository: one recipe names a network in `benchmarks/`.
+of epochs; `emptied`, short trainings whose last linear layers one global threshold empties; `speed`, what the networks
+of `macs` take in the engine. Each row of `results/budgets/QUESTION.json` is written when it is trained, and not trained
+again. Start it in the root of the repository: one recipe names a network in `benchmarks/`.
 """
 
 import argparse
@@ -17,15 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from asni import recipes
+import asni
+from asni import networks, recipes
+from asni.datasets import info_of
 from asni.datasets.mnist import MNIST
 from asni.engine.machine import processor
 from asni.files import write_text
+from asni.runs import reading
 
 RESULTS = Path(__file__).parents[1] / "results" / "budgets"
 SEEDS = (0, 1, 2)
 KEPT = ("accuracy", "nonzeros", "mac_density", "epochs", "steps", "sparse_steps", "seconds")
+BATCHES = (1, 64)
 
 CONV2 = ("cifar10-conv2", "--epochs", "8", "--steps-per-epoch", "250")
 RESNET8 = ("benchmarks/resnet8.toml",)
@@ -120,11 +125,39 @@ def _held_out(name: str, folder: Path) -> Path:
 
 
 def trained(arguments: Sequence[str], seed: int, runs: Path) -> dict[str, Any]:
-    """Train as a user would, on one thread."""
-    command = [sys.executable, "-m", "asni", "train", *arguments, "--seed", str(seed), "--out", str(runs), "--json"]
+    command = ["asni", "train", *arguments, "--seed", str(seed)]
+    result = _train(command[2:], runs)
+    return {"command": command, **{name: result[name] for name in KEPT}, "processor": processor()}
+
+
+def _train(arguments: Sequence[str], runs: Path) -> dict[str, Any]:
+    """Train as a user would, on one thread; a finished training is not repeated."""
+    command = [sys.executable, "-m", "asni", "train", *arguments, "--out", str(runs), "--json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    result = json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
-    return {"command": command[2:-3], **{name: result[name] for name in KEPT}, "processor": processor()}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def speed(runs: Path) -> None:
+    """The milliseconds of a pass through every network of `macs`, for each batch size."""
+    rows = read("macs")
+    for key, row in rows.items():
+        if key not in (known := read("speed")):
+            print(f"{key} ...", file=sys.stderr, flush=True)
+            run = Path(_train(row["command"][2:], runs)["directory"])
+            known[key] = {str(batch): asni.timed(*_network(run, batch)) for batch in BATCHES}
+            write_text(RESULTS / "speed.json", json.dumps(known, indent=1) + "\n")
+
+
+def _network(run: Path, batch: int) -> tuple[torch.nn.Module, torch.Tensor]:
+    """The trained network of a run, and a batch of its images."""
+    recipe = reading.recipe(run)
+    info = info_of(recipe.dataset)
+    model = networks.build(recipe.network, info.shape, info.classes)
+    weights = reading.weights(run, only=set(model.state_dict()))
+    model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()}, strict=False)
+    return model.eval(), torch.zeros(batch, *info.shape)
 
 
 def read(question: str) -> dict[str, Any]:
@@ -146,13 +179,15 @@ def answer(question: str, asked: Iterator[Question], runs: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.budget_trainings", description=__doc__)
-    parser.add_argument("questions", nargs="*", default=["prunings", "macs", "emptied"], metavar="QUESTION")
+    parser.add_argument("questions", nargs="*", default=["prunings", "macs", "emptied", "speed"], metavar="QUESTION")
     parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="where the trainings are kept")
     asked = parser.parse_args()
     for question in asked.questions:
         if question == "emptied":
             for test in (False, True):
                 answer(question, emptied(asked.runs / "held-out", test), asked.runs)
+        elif question == "speed":
+            speed(asked.runs)
         else:
             answer(question, {"macs": macs, "prunings": prunings}[question](), asked.runs)
 
