@@ -3,7 +3,7 @@
 import http.client
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,8 +22,10 @@ def answering(runs: Path) -> Iterator[Server]:
         yield server
     finally:
         server.waitress.task_dispatcher.shutdown()
-        # In the thread of the server, which ends when no connection is left.
-        server.waitress.trigger.pull_trigger(lambda: close_all(server.waitress._map))
+        # In the thread of the server, which ends when no connection is left. A request that ends at this moment may wake
+        # it first: then the trigger is closed before it is pulled.
+        with suppress(OSError):
+            server.waitress.trigger.pull_trigger(lambda: close_all(server.waitress._map))
         thread.join()
 
 

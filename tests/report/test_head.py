@@ -90,8 +90,8 @@ def test_a_page_about_several_recipes_begins_with_what_each_achieved(chromium: A
 def test_recipes_of_one_name_can_be_told_apart(chromium: Any, namesakes: Path) -> None:
     drawn(chromium, namesakes)
     schedules = [find(section, ".facts").text for section in chromium.find_elements("css selector", "section")]
-    assert "alpha 98.0, beta 0.5, gamma 5" in schedules[0]
-    assert "alpha 98.0, beta 0.7, gamma 5" in schedules[1]
+    assert "alpha 98.0, beta 0.5, every epoch, gamma 5" in schedules[0]
+    assert "alpha 98.0, beta 0.7, every epoch, gamma 5" in schedules[1]
     keys = {section.get_attribute("data-key") for section in chromium.find_elements("css selector", "section")}
     assert len(keys) == 3
 

@@ -371,8 +371,7 @@ def test_a_pruner_in_the_block_prunes_the_same_weights(method: Callable[..., Any
             step(model, optimizer, images, labels)
 
     def pruner(model: nn.Module, optimizer: Optimizer) -> Any:
-        when = {"epochs": 3, "steps_per_epoch": 20} if method is ASNI else {"total_steps": 60, "every": 20}
-        return method(model, optimizer, sparsity=0.9, **when)
+        return method(model, optimizer, sparsity=0.9, total_steps=60, every=20)
 
     torch.manual_seed(0)
     found = both(dense_layers(), lambda p: SGD(p, lr=0.01, momentum=0.9), loop, pruner)
