@@ -22,7 +22,7 @@ def answering(runs: Path) -> Iterator[Server]:
         yield server
     finally:
         server.waitress.task_dispatcher.shutdown()
-        # In the thread of the server, which ends when no connection is left. A request that ends at this moment may wake
+        # In the thread of the server, which ends when no connection is left. A request that ends just now may wake
         # it first: then the trigger is closed before it is pulled.
         with suppress(OSError):
             server.waitress.trigger.pull_trigger(lambda: close_all(server.waitress._map))
