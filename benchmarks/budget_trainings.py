@@ -170,11 +170,12 @@ def answer(question: str, asked: Iterator[Question], runs: Path) -> None:
     """Train what is missing, and keep each row at once."""
     for name, seed, arguments in asked:
         key = f"{name}, seed {seed}"
-        if key not in (rows := read(question)):
+        if key not in read(question):
             print(f"{key} ...", file=sys.stderr, flush=True)
-            rows[key] = trained(arguments, seed, runs)
+            row = trained(arguments, seed, runs)
             RESULTS.mkdir(parents=True, exist_ok=True)
-            write_text(RESULTS / f"{question}.json", json.dumps(rows, indent=1) + "\n")
+            # Read again: another process may train other rows at the same time.
+            write_text(RESULTS / f"{question}.json", json.dumps({**read(question), key: row}, indent=1) + "\n")
 
 
 def main() -> None:
