@@ -187,7 +187,7 @@ def test_a_budget_is_in_milliseconds_or_relative_to_the_dense_network(tmp_path: 
         ({"speedup": math.nan}, "speedup must be a number above 0, not nan"),
         ({"milliseconds": "2"}, "milliseconds must be a number above 0, not '2'"),
         ({"milliseconds": True}, "milliseconds must be a number above 0, not True"),
-        ({"milliseconds": 1.0, "threads": 0}, "threads = 0: at least 1"),
+        ({"milliseconds": 1.0, "threads": 0}, "threads must be a whole number of at least 1, not 0"),
     ],
 )
 def test_a_budget_that_makes_no_sense_is_refused(asked: dict[str, Any], message: str, tmp_path: Path) -> None:

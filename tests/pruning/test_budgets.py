@@ -504,10 +504,30 @@ def test_macs_of_an_example_are_those_of_the_network() -> None:
     ("given", "message"),
     [
         ({"costs": {"0.weight": 1.0}}, "pass macs= too"),
+        ({"macs": 0.5, "costs": [1.0, 2.0]}, "costs is a dict of the names"),
         ({"macs": 0.5, "example": (1, 3), "budget": Budget(Costs({}), 1.0, 1.0)}, "choose one"),
+        ({"budget": 2.0}, "budget is what asni.latency_budget returns, not float"),
     ],
 )
 def test_what_would_limit_nothing_or_twice_is_refused(given: dict[str, Any], message: str) -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     with pytest.raises(UsageError, match=message):
         ASNI(model, SGD(model.parameters(), 0.1), sparsity=0.5, total_steps=10, **given)
+
+
+@pytest.mark.parametrize("limit", [math.nan, -1.0, "2"])
+def test_a_limit_that_is_no_number_is_refused(limit: Any) -> None:
+    with pytest.raises(UsageError, match="the limit of a budget must be a number"):
+        Budget(Costs({}), limit, 1.0)
+
+
+def test_a_checkpoint_of_other_times_is_refused() -> None:
+    def made(price: float) -> GMP:
+        model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+        costs = Costs({"0.weight": (Table.linear(12, price),), "1.weight": (Table.linear(8, 1.0),)}, unit="ms")
+        budget = Budget(costs, 15.0, costs.dense)
+        return GMP(model, SGD(model.parameters(), 0.1), sparsity=0.5, budget=budget, total_steps=10)
+
+    made(1.0).load_state_dict(made(1.0).state_dict())
+    with pytest.raises(UsageError, match="budget is"):
+        made(1.1).load_state_dict(made(1.0).state_dict())

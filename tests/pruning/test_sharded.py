@@ -14,6 +14,7 @@ from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Sha
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 from asni.errors import AsniError
+from asni.methods.gmp import GMP
 from asni.pruning.budgets import Goal, keep_within
 from asni.pruning.costs import Budget, Costs, Table
 from asni.pruning.layers import prunable
@@ -308,6 +309,19 @@ def a_bad_weight_under_a_budget_is_refused_by_its_layer_in_all() -> None:
 
 
 Check = Callable[[], None]
+
+
+def times_that_each_process_measures_are_those_of_the_first() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    price = 1.0 + torch.distributed.get_rank()
+    costs = Costs({"0.weight": (Table.linear(64, price),), "1.weight": (Table.linear(64, 1.0),)}, unit="ms")
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    pruner = GMP(model, optimizer, sparsity=0.5, budget=Budget(costs, 70.0, costs.dense), total_steps=10)
+    pruner.finish()
+    assert pruner.cost == 64
+
+
 ANY_NUMBER: list[Check] = [
     random_networks_get_the_masks_of_one_process,
     ties_go_to_the_lower_index_of_the_whole_layer,
@@ -324,6 +338,7 @@ ANY_NUMBER: list[Check] = [
     a_budget_is_met_by_the_masks_of_one_process,
     a_bad_weight_under_a_budget_is_refused_by_its_layer_in_all,
     a_network_under_fsdp_gets_the_masks_of_one_process,
+    times_that_each_process_measures_are_those_of_the_first,
 ]
 CHECKS: dict[int, list[Check]] = {
     2: ANY_NUMBER,

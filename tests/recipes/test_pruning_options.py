@@ -44,7 +44,7 @@ def written(directory: Path, more: str) -> Recipe:
         ('latency = "1s"', "latency", 1000.0),
         ("latency = 2", "latency", 2.0),
         ("speedup = 4", "speedup", 4),
-        ("latency_batch = 64", "latency_batch", 64),
+        ("speedup = 4\nlatency_batch = 64", "latency_batch", 64),
     ],
 )
 def test_a_recipe_may_say(tmp_path: Path, line: str, key: str, value: object) -> None:
@@ -71,6 +71,7 @@ def test_a_recipe_may_say(tmp_path: Path, line: str, key: str, value: object) ->
         ("speedup = 1.0", r"pruning\.speedup = 1\.0: .* 1\b"),
         ("latency_threads = 0", r"pruning\.latency_threads = 0: .* 1\b"),
         ('macs = 0.15\nlatency = "2ms"', "macs, latency and speedup all set a budget: choose one"),
+        ("macs = 0.15\nlatency_batch = 64", "latency_batch and latency_threads need latency or speedup"),
     ],
 )
 def test_what_a_recipe_may_not_say_is_refused_by_key(tmp_path: Path, lines: str, message: str) -> None:
@@ -88,7 +89,7 @@ def test_the_papers_recipes_are_pruned_once_an_epoch_whatever_their_length() -> 
 CHANGES: dict[str, Any] = {
     "schedule": "cubic",
     "prune_every": 100,
-    "macs": 0.15,
+    "speedup": 4.0,
     "latency_batch": 64,
     "latency_threads": 2,
     "average_last": True,
@@ -97,13 +98,13 @@ CHANGES: dict[str, Any] = {
 
 def test_a_variant_is_called_after_what_it_changes_in_the_pruning() -> None:
     assert load("mnist-fc").override(**CHANGES).variant_name == (
-        "mnist-fc--schedule-cubic--prune-every-100--macs-0.15--latency-batch-64--latency-threads-2--average-last"
+        "mnist-fc--schedule-cubic--prune-every-100--speedup-4.0--latency-batch-64--latency-threads-2--average-last"
     )
     assert load("mnist-fc").override(latency="2ms").variant_name == "mnist-fc--latency-2.0"
     assert load("mnist-fc").override(schedule="sigmoid", average_last=False).variant_name == "mnist-fc"
 
 
-@pytest.mark.parametrize("changes", [CHANGES, {"latency": "1500us"}, {"speedup": 4.0}, {"average_last": True}])
+@pytest.mark.parametrize("changes", [CHANGES, {"latency": "1500us"}, {"macs": 0.15}, {"average_last": True}])
 def test_the_command_line_reads_the_arguments_of_a_variant(changes: dict[str, Any]) -> None:
     variant = load("digits-fc").override(**changes)
     assert through_the_command_line(variant) == variant
@@ -149,3 +150,8 @@ def test_what_shapes_the_sigmoid_is_refused_for_the_cubic_in_any_order(shape: di
         with pytest.raises(UsageError, match="beta, gamma and least shape the sigmoid"):
             load("mnist-fc").override(**first).override(**second)
     assert load("mnist-fc").override(schedule="cubic").schedule().final == load("mnist-fc").schedule().final
+
+
+def test_the_shape_of_the_sigmoid_is_no_option_of_a_cubic_recipe(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="this recipe's schedule is cubic"):
+        written(tmp_path, 'schedule = "cubic"').override(beta=0.2)

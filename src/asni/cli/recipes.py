@@ -135,6 +135,8 @@ def _print_plan(recipe: Recipe, facts: dict[str, Any]) -> None:
     )
     if facts["macs"] is not None:
         say(_macs_in_words(facts))
+    if recipe.pruning.latency is not None or recipe.pruning.speedup is not None:
+        say("the budget of time is measured, and refused if it is out of reach, when the training starts")
     say(
         f"lottery tickets of this size take {facts['lottery_prunings']} prunings of {facts['lottery_rate']:.1%}; "
         f"rewound ones return to step {facts['lottery_rewind']:,}"

@@ -148,9 +148,11 @@ class _Network:
     """A network whose prunable weights can be given any density."""
 
     def __init__(self, model: nn.Module, example: Example, threads: int, weights: Mapping[str, Tensor]) -> None:
-        if threads < 1:
-            raise UsageError(f"threads = {threads}: at least 1.")
+        if type(threads) is not int or threads < 1:
+            raise UsageError(f"threads must be a whole number of at least 1, not {threads!r}.")
         examples = _examples(example)
+        if not all(isinstance(each, np.ndarray | Tensor) for each in examples):
+            raise UsageError("example is an input of the model, such as torch.zeros(1, 3, 32, 32), or a tuple of them.")
         self.graph = graph_of_module(model, tuple(map(_as_tensor, examples)))
         self.inputs, self.threads = _inputs(examples), threads
         self.sizes = {name: weight.numel() for name, weight in weights.items()}
@@ -243,7 +245,7 @@ def added_up(whole: Sequence[float], parts: Sequence[Mapping[str, float]], rest:
     for taken, each in zip(whole, parts, strict=True):
         more = {name: max(0.0, each[name] - before[name]) for name in each}
         # Where no layer takes more, the whole does by chance: as much for each millisecond.
-        weights = more if any(more.values()) else each
+        weights = next(found for found in (more, each, dict.fromkeys(each, 1.0)) if any(found.values()))
         factor = (taken - last) / sum(weights.values())
         now = {name: now[name] + factor * weights[name] for name in now}
         for name, milliseconds in now.items():

@@ -102,7 +102,8 @@ METHODS = {
     for method in (
         Method("dense", "dense", ACCURATE, "dense:dense", "no pruning", accepts_score=True,
                does="trains all weights, without pruning"),
-        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23, reads=_SIGMOID, accepts_score=True,
+        Method("asni-1", "ASNI-I", ACCURATE, "asni:asni_1", _ASNI, 75.23,
+               reads=(*_CURVE, "prune_every"), accepts_score=True,
                does="prunes along a sigmoid as it trains"),
         Method("asni-1-fine", "asni-1-fine", ACCURATE, "asni:asni_1_fine", "not in the paper", reads=_SIGMOID,
                accepts_score=True, does="asni-1, in a pruning every 100 steps"),
@@ -173,8 +174,10 @@ METHODS = {
 
 
 def default_method(recipe: "Recipe") -> str:
-    """What `asni train` trains: ASNI-I, which has no budget, or its variant that keeps to one."""
-    return "asni-1-macs" if recipe.pruning.has_budget else "asni-1"
+    """What `asni train` trains: ASNI-I, which has a sigmoid and no budget, or the variant that can do what is asked."""
+    if recipe.pruning.has_budget:
+        return "asni-1-macs"
+    return "asni-1" if recipe.pruning.schedule == "sigmoid" else "asni-1-fine"
 
 
 def possible_methods(recipe: "Recipe") -> list[str]:

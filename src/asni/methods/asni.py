@@ -80,6 +80,8 @@ class ASNI(GradualMagnitude):
 
 
 def _cubic(schedule: str, sparsity: float, *, is_shaped: bool) -> Schedule:
+    if not isinstance(schedule, str):
+        raise UsageError(f"schedule is a name, not {schedule!r}. GradualMagnitude takes schedules of any form.")
     if schedule != "cubic":
         raise unknown("schedule", schedule, ["sigmoid", "cubic"])
     if is_shaped:
@@ -99,6 +101,8 @@ def _prunings_per_epoch(whole: Length, every: int, gamma: float | None) -> float
 
 def asni_1(trainer: "Trainer") -> "Run":
     """One round of training with the recipe's schedule."""
+    if trainer.recipe.pruning.schedule != "sigmoid":
+        raise UsageError("asni-1 is the paper's, which follows a sigmoid. For another curve, train asni-1-fine.")
     every = trainer.recipe.pruning.every
     return _pruned(trainer, "asni-1", every=trainer.steps_per_epoch if every == "epoch" else every)
 

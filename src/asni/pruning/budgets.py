@@ -80,6 +80,20 @@ def _with_the_end_within_reach(ranks: Ranks, blocks: "_Blocks", goal: Goal, end:
     return counts
 
 
+def agreed(budget: Budget) -> Budget:
+    """In distributed training, the budget of the first process that prunes the same layers.
+
+    Times that each process measures differ, and so would their masks. All processes have to call this.
+    """
+    if not isinstance(budget, Budget):
+        raise UsageError(f"budget is what asni.latency_budget returns, not {type(budget).__name__}.")
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return budget
+    gathered: list[Budget] = [budget] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(gathered, budget)
+    return next(each for each in gathered if each.costs.layers.keys() == budget.costs.layers.keys())
+
+
 def cost_of(budget: Budget, masks: Mapping[str, Tensor]) -> float:
     """What the living weights cost, and what is not pruned, in the unit of the budget."""
     blocks = _Blocks(budget)
@@ -105,7 +119,8 @@ def require_possible(goal: Goal) -> None:
         minimum = f"floor = {goal.floor}" if goal.floor else "at least 1 in each layer"
         raise UsageError(
             f"{goal.keep:,} weights cannot keep to {shown(goal.budget.limit)}{goal.budget.of_what}: with {minimum} "
-            f"they take from {shown(low, up=True)} to {shown(high)}. Raise the budget or the sparsity."
+            f"they take from {shown(low, up=True)} to {shown(high, up=high < 1.01 * low)}. "
+            "Raise the budget or the sparsity."
         )
 
 

@@ -1,6 +1,7 @@
 """What the living weights of each layer cost, in multiplications or in any other unit, and a limit on the total."""
 
 import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
@@ -85,6 +86,16 @@ class Budget:
     costs: Costs
     limit: float
     whole: float
+
+    def __post_init__(self) -> None:
+        for name, value in (("limit", self.limit), ("whole", self.whole)):
+            if not isinstance(value, Real | float) or not value >= 0:
+                raise UsageError(f"the {name} of a budget must be a number of at least 0, not {value!r}.")
+
+    @property
+    def digest(self) -> str:
+        """What tells this budget from others."""
+        return f"{zlib.crc32(repr(self).encode()):08x}"
 
     def shown(self, cost: float, *, up: bool = False) -> str:
         """A cost as text, rounded up if it has to suffice.
@@ -175,6 +186,8 @@ def macs_budget(
 
 
 def _checked_prices(weights: Mapping[str, Tensor], given: Mapping[str, float]) -> dict[str, float]:
+    if not isinstance(given, Mapping):
+        raise UsageError(f"costs is a dict of the names of weights and numbers, not {type(given).__name__}.")
     prices = renamed(given, weights)
     if strange := [name for name in prices if name not in weights]:
         raise unknown("weight for costs", strange[0], weights)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from asni.errors import UsageError
-from asni.pruning.budgets import Goal, cost_of, keep_within, require_possible
+from asni.pruning.budgets import Goal, agreed, cost_of, keep_within, require_possible
 from asni.pruning.costs import Budget, macs_budget
 from asni.pruning.hold import Hold
 from asni.pruning.layers import Layers, prunable, trained_by
@@ -108,7 +108,7 @@ class GradualMagnitude(Hold):
             if budget is not None:
                 raise UsageError("macs= and budget= both limit the cost: choose one.")
             budget = macs_budget(model, weights, macs, example, costs)
-        self.goal = None if budget is None else Goal(target, budget.for_weights(weights), floor)
+        self.goal = None if budget is None else Goal(target, agreed(budget).for_weights(weights), floor)
         if self.goal is not None:
             require_possible(self.goal)
         super().__init__(model, optimizer, full_masks(weights), target=target, length=whole)
@@ -122,7 +122,7 @@ class GradualMagnitude(Hold):
             "score": described(self.score),
             "floor": floor,
             "macs": macs,
-            "budget": None if self.goal is None else [self.goal.budget.costs.unit, self.goal.budget.limit],
+            "budget": None if self.goal is None else self.goal.budget.digest,
         }
 
     def begin(self) -> None:
@@ -250,7 +250,7 @@ def described(function: object) -> str:
 
 def checked_interval(every: int, whole: Length) -> int:
     """The steps between two prunings, if they fit into the training."""
-    if not isinstance(every, SupportsIndex) or not 1 <= every <= whole.steps:
+    if not isinstance(every, SupportsIndex) or isinstance(every, bool) or not 1 <= every <= whole.steps:
         raise UsageError(f"every must be from 1 to the {whole.steps} steps of the training, not {every!r}.")
     return int(every)
 

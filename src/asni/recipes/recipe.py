@@ -174,6 +174,9 @@ class Recipe(BaseModel):
         if "epochs" in changed:
             # The same alpha or gamma is a change too: without it, they would be adapted to the epochs.
             changed |= {key: wanted[key] for key in ("alpha", "gamma") if key in wanted}
+        is_cubic = wanted.get("schedule", self.pruning.schedule) == "cubic"
+        if is_cubic and changed.keys() & {"beta", "gamma", "least"}:
+            raise UsageError("beta, gamma and least shape the sigmoid, and this recipe's schedule is cubic.")
         replaced = {other: None for group in EXCLUSIVE if changed.keys() & {*group} for other in group}
         overrides = self.overrides.model_dump() | replaced | changed
         if overrides["amenable_epochs"] == 1:

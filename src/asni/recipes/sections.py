@@ -184,6 +184,9 @@ class Pruning(BaseModel):
             raise ValueError("set exactly one of alpha (percent) and sparsity (fraction)")
         if sum(getattr(self, key) is not None for key in BUDGETS) > 1:
             raise ValueError("macs, latency and speedup all set a budget: choose one")
+        timed = self.latency is not None or self.speedup is not None
+        if not timed and (self.latency_batch is not None or self.latency_threads is not None):
+            raise ValueError("latency_batch and latency_threads need latency or speedup")
         return self
 
     @property

@@ -23,10 +23,11 @@ class Average:
     def add(self, model: nn.Module) -> None:
         self._count += 1
         for name, weight in model.named_parameters():
+            # On the CPU: some devices have no float64.
             if name in self._sums:
-                self._sums[name] += weight
+                self._sums[name] += weight.cpu()
             else:
-                self._sums[name] = weight.to(torch.float64, copy=True)
+                self._sums[name] = weight.cpu().to(torch.float64, copy=True)
 
     @torch.no_grad()
     def write_to(self, model: nn.Module) -> bool:

@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, Unpack
 
 import torch
@@ -28,6 +29,7 @@ class Stopwatch(Protocol):
         milliseconds: float | None,
         speedup: float | None,
         threads: int,
+        cache: Path,
         **layers: Unpack[Layers],
     ) -> Budget: ...
 
@@ -36,12 +38,16 @@ class Stopwatch(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """The budget in the `[pruning]` of a recipe, for images of a shape."""
+    """The budget in the `[pruning]` of a recipe, for images of a shape.
+
+    What is measured is kept in a `folder` beside the runs: one that was stopped continues with the same tables.
+    """
 
     pruning: Pruning
     shape: tuple[int, ...]
     stopwatch: Stopwatch | None
     fabric: Fabric
+    folder: Path
 
     def of(self, model: nn.Module) -> dict[str, Any]:
         """Keyword arguments for a pruner of the model; empty without a budget."""
@@ -62,6 +68,7 @@ class Limits:
                     milliseconds=pruning.latency,
                     speedup=pruning.speedup,
                     threads=pruning.threads_per_pass,
+                    cache=self.folder,
                     **pruning.layers,
                 )
         return {"budget": self.fabric.broadcast(budget)}

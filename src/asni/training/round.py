@@ -309,9 +309,17 @@ class Round:
         """The time of all epochs so far, also of those before a resume."""
         return float(sum(entry["seconds"] for entry in self.metrics))
 
+    def _met(self) -> dict[str, float]:
+        """How the network compares with its budget of time; a training that is done is not lost for it."""
+        try:
+            return self.trainer.limits.met(self.module, self.pruner)
+        except AsniError as error:
+            self._say(f"what the network takes could not be measured: {error}")
+            return {}
+
     def _finish(self) -> None:
         self._require_in_place()
-        masks, met = None, self.trainer.limits.met(self.module, self.pruner)
+        masks, met = None, self._met()
         if self.pruner is not None:
             masks = self.pruner.masks
             self.pruner.detach()

@@ -56,7 +56,9 @@ class Trainer:
             # Known before the first round: reading own data may fail.
             _ = experiment.data
         self.steps_per_epoch = self.recipe.steps_per_epoch(self.dataset.info.train)
-        self.limits = Limits(self.recipe.pruning, self.dataset.info.shape, stopwatch, fabric)
+        self.limits = Limits(
+            self.recipe.pruning, self.dataset.info.shape, stopwatch, fabric, experiment.root / "layer-times"
+        )
         if training.batch_size < fabric.world_size:
             raise UsageError(
                 f"batch_size = {training.batch_size} is too small for {fabric.world_size} processes: "
