@@ -531,3 +531,24 @@ def test_a_checkpoint_of_other_times_is_refused() -> None:
     made(1.0).load_state_dict(made(1.0).state_dict())
     with pytest.raises(UsageError, match="budget is"):
         made(1.1).load_state_dict(made(1.0).state_dict())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_where_all_weights_cost_the_same_a_budget_for_their_number_changes_nothing(
+    method: Callable[..., GradualMagnitude],
+) -> None:
+    torch.manual_seed(0)
+    inputs, targets = torch.randn(16, 64), torch.randn(16, 10)
+
+    def masks(**budget: Any) -> dict[str, Tensor]:
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(64, 30, bias=False), nn.ReLU(), nn.Linear(30, 10, bias=False))
+        optimizer = SGD(model.parameters(), lr=0.1)
+        pruner = method(model, optimizer, sparsity=0.95, total_steps=60, **budget)
+        for _ in range(60):
+            optimizer.zero_grad()
+            mse_loss(model(inputs), targets).backward()
+            optimizer.step()
+        return pruner.masks
+
+    assert same(masks(macs=0.05, example=(1, 64)), masks())

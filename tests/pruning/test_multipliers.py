@@ -60,7 +60,7 @@ def test_no_other_choice_that_costs_as_little_gains_more(given_: tuple[list[list
     counts = counts_within(ranks, keep, limit)
     assert counts.sum() == keep
     others = list(choices(ranks, keep))
-    if ranks.cost(counts) <= limit:
+    if ranks.cost(counts) <= limit * (1 + 1e-12):
         best = max(gained(layers, each) for each in others if ranks.cost(each) <= ranks.cost(counts))
         assert gained(layers, counts) >= best * (1 - 1e-9)
     else:
@@ -132,7 +132,12 @@ def test_measured_costs_keep_to_the_limit_wherever_the_cheapest_choice_does(data
     counts = counts_within(ranks, keep, limit)
     assert counts.sum() == cheapest.sum() == keep
     assert ((ranks.least <= counts) & (counts <= ranks.living)).all()
-    assert ranks.cost(counts) <= max(limit, ranks.cost(cheapest))
+    assert ranks.cost(counts) <= max(limit, ranks.cost(cheapest)) * (1 + 1e-11)
+
+
+def test_out_of_reach_the_largest_gains_are_kept_of_choices_that_cost_the_same() -> None:
+    ranks = ranks_of([[1.0, 2.0, 9.0], [3.0, 8.0, 7.0]], [Table.linear(3, 0.3), Table.linear(3, 0.3)])
+    assert counts_within(ranks, 3, limit=0.85).tolist() == [1, 2]
 
 
 @given(st.data())

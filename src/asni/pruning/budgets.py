@@ -17,7 +17,7 @@ from torch import Tensor
 from asni.errors import UsageError
 from asni.pruning.costs import Budget, Table
 from asni.pruning.masks import Masks, common_dtype, count_each, floor_counts, keep_largest
-from asni.pruning.multipliers import Ranks, by_number, by_price, counts_within
+from asni.pruning.multipliers import ROUNDING, Ranks, by_number, by_price, counts_within
 from asni.pruning.scores import Score, lamp, magnitude, ranked
 from asni.pruning.sharded import any_sharded, counted_here, local, mesh_of_each, spread_like, summed
 
@@ -54,7 +54,7 @@ def keep_within(
     ranks = Ranks(blocks.tables, alive_now, least, in_order.above, blocks.fixed)
 
     def allows(counts: "Counts") -> bool:
-        return blocks.cost(counts) <= goal.budget.limit and (end is None or blocks.allow(end, counts, least))
+        return blocks.meet(goal, counts) and (end is None or blocks.allow(end, counts, least))
 
     if allows(by_number(ranks, goal.keep)):
         masks = keep_largest(values, goal.keep, within=living, by=by, floor=goal.floor)
@@ -115,7 +115,7 @@ def require_possible(goal: Goal) -> None:
     """Refuse a budget that so many weights cannot meet with at least one in each layer; tell what they can."""
     shown = goal.budget.shown
     low, high = reachable(goal)
-    if low > goal.budget.limit:
+    if low > goal.budget.limit * (1 + ROUNDING):
         minimum = f"floor = {goal.floor}" if goal.floor else "at least 1 in each layer"
         raise UsageError(
             f"{goal.keep:,} weights cannot keep to {shown(goal.budget.limit)}{goal.budget.of_what}: with {minimum} "
@@ -167,7 +167,10 @@ class _Blocks:
 
     def allow(self, end: Goal, counts: "Counts", least: "Counts") -> bool:
         """Whether a goal can still be met when so many weights of each block are left."""
-        return self.cost(by_price(self.tables, end.keep, counts, np.minimum(least, counts))) <= end.budget.limit
+        return self.meet(end, by_price(self.tables, end.keep, counts, np.minimum(least, counts)))
+
+    def meet(self, goal: Goal, counts: "Counts") -> bool:
+        return self.cost(counts) <= goal.budget.limit * (1 + ROUNDING)
 
 
 def _rows(layer: Tensor, blocks: int) -> Sequence[Tensor]:

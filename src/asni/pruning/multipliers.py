@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 CANDIDATES = 64
 """How many l1 are tried at a time."""
 
+ROUNDING = 1e-12
+"""By how much sums of costs in another order may differ."""
+
 LARGEST = 1e150
 """A multiplier beside which no gain matters, and whose products with prices do not overflow."""
 
@@ -54,7 +57,8 @@ def by_number(ranks: Ranks, keep: int) -> "Counts":
 
 
 def counts_within(ranks: Ranks, keep: int, limit: float) -> "Counts":
-    """How many weights of each layer to keep, `keep` in all; the cheapest choice if none meets the limit."""
+    """How many weights of each layer to keep, `keep` in all; at the least cost there is if none meets the limit."""
+    limit *= 1 + ROUNDING
     dear = by_number(ranks, keep)
     if ranks.cost(dear) <= limit:
         return dear
@@ -65,7 +69,10 @@ def counts_within(ranks: Ranks, keep: int, limit: float) -> "Counts":
         # Only where the price of a weight depends on how many there are.
         cheap = min(cheap, by_price(ranks.tables, keep, ranks.living, ranks.least), key=ranks.cost)
         if ranks.cost(cheap) > limit:
-            return cheap
+            # Of equal costs, as in a network whose weights all cost the same, the largest gains are the best.
+            limit = ranks.cost(cheap) * (1 + ROUNDING)
+            if ranks.cost(dear) <= limit:
+                return dear
     # Far above the threshold, gains are lost in the rounding of what is added to them.
     while high - low > 1 and (high - low > _A_FACTOR_OF_TWO or np.abs(dear - cheap).sum() > 2):
         middle = (low + high) // 2
