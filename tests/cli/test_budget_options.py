@@ -131,3 +131,14 @@ def test_a_time_that_no_masks_reach_is_refused_before_training(
     assert answer.status == 2
     assert "cannot keep to 1e-05 ms" in answer.err
     assert "epoch 1/" not in answer.err
+
+
+def test_another_curve_is_that_of_a_variant_since_asni_1_has_the_sigmoid(
+    command: Command, recipe: str, tmp_path: Path
+) -> None:
+    train = ("train", recipe, "--device", "cpu", "--out", str(tmp_path / "runs"), "--schedule", "cubic")
+    assert command(*train).status == 0
+    assert result(tmp_path, "asni-1-fine")["sparsity"] == pytest.approx(0.8, abs=1e-3)
+    answer = command(*train, "--method", "asni-1")
+    assert answer.status == 2
+    assert "asni-1 is the paper's, which follows a sigmoid" in answer.err

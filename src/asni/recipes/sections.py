@@ -254,7 +254,7 @@ class Paper(BaseModel):
 
 
 class Overrides(BaseModel):
-    """What a variant changes in its recipe; every training command has these options."""
+    """What a variant changes in its recipe; the options of training commands, of which `reproduce` has the length."""
 
     model_config = STRICT
 
